@@ -1,0 +1,72 @@
+"""Every exception of kvprefix, as frozen records in one file; each says when it happens and what to do about it.
+
+Bad input never meets a bare ``assert``: it raises one of these, and the command line turns them into a message and an exit code.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+class KvprefixError(Exception):
+    """Base of all errors raised on purpose by this project."""
+
+
+@attrs.frozen
+class ConfigurationError(KvprefixError):
+    """Capabilities, options or a geometry that contradict each other; fix the declaration (exit code 2)."""
+
+    #: What is wrong.
+    problem: str
+    #: What to do about it.
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.remedy}".strip()
+
+
+@attrs.frozen
+class KeyInputError(KvprefixError):
+    """Inputs from which no block hash or object key can be made (a negative token id, a wrong hash length, ...)."""
+
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.remedy}".strip()
+
+
+@attrs.frozen
+class KeyParseError(KvprefixError):
+    """A string that is not an object key of the expected form."""
+
+    #: The string, as given.
+    text: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"not a valid object key: {self.problem} (in {self.text!r})"
+
+
+@attrs.frozen
+class TraceError(KvprefixError):
+    """A line of a request trace that cannot be used."""
+
+    #: The file, or a name for the stream.
+    source: str
+    #: 1-based line number.
+    line: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}: {self.problem}"
+
+
+@attrs.frozen
+class UnknownTokenError(KvprefixError):
+    """A pin or attempt token that was never given out, where an answer cannot say so."""
+
+    token: str
+
+    def __str__(self) -> str:
+        return f"token {self.token!r} was never given out by this store"
