@@ -70,3 +70,27 @@ class UnknownTokenError(KvprefixError):
 
     def __str__(self) -> str:
         return f"token {self.token!r} was never given out by this store"
+
+
+@attrs.frozen
+class AdapterError(KvprefixError):
+    """A backend under test did not answer as the contract says; the check it was in fails and the run goes on."""
+
+    #: "died", "timeout", "protocol" or "raised".
+    kind: str
+    #: One line for the report; the tail of the adapter's own words where there are any.
+    detail: str
+
+    def __str__(self) -> str:
+        return f"adapter {self.kind}: {self.detail}"
+
+
+@attrs.frozen
+class MissingDependencyError(KvprefixError):
+    """Something that must be installed first; says what and how (exit code 2)."""
+
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.remedy}"
