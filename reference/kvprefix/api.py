@@ -393,6 +393,7 @@ class Capabilities:
     progress: Progress = _declared(Progress.EXACT, "When a put is refused for space (PFX-6).", "D12")
     progress_ms: int = _declared(0, "EVENTUAL: retries of such a put succeed within this time.")
     refused_put_evicts: bool = _declared(False, "A put that is refused may have evicted (STO-7).")
+    contiguous: bool = _declared(False, "An object needs one free range: a put may have to evict though enough is free in pieces.")
     reports_evictions: bool = _declared(True, "PutResult.evicted is filled.")
     policy: VictimPolicy = _declared(VictimPolicy.UNSPECIFIED, "Which evictable object goes first (PFX-9).")
     touch_calls: frozenset[str] = _declared(frozenset({"get", "get_many"}), "Calls that touch recency (PFX-9); see TOUCH_CALLS.")

@@ -50,16 +50,16 @@ class KeyParseError(KvprefixError):
 
 @attrs.frozen
 class TraceError(KvprefixError):
-    """A line of a request trace that cannot be used."""
+    """A request trace, or a line of one, that cannot be used (exit code 2)."""
 
     #: The file, or a name for the stream.
     source: str
-    #: 1-based line number.
+    #: 1-based line number; 0: the source as a whole.
     line: int
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.line}: {self.problem}"
+        return f"{self.source}:{self.line}: {self.problem}" if self.line else f"{self.source}: {self.problem}"
 
 
 @attrs.frozen
@@ -94,3 +94,43 @@ class MissingDependencyError(KvprefixError):
 
     def __str__(self) -> str:
         return f"{self.problem} {self.remedy}"
+
+
+@attrs.frozen
+class ScenarioError(KvprefixError):
+    """A scenario document that cannot be read, or a step of it that cannot be run (exit code 2)."""
+
+    #: Where in the document.
+    where: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"scenario: {self.where}: {self.problem}"
+
+
+@attrs.frozen
+class WireFormatError(KvprefixError):
+    """A message of the wire protocol, or a part of one, that is not what the protocol says."""
+
+    problem: str
+    #: Path to the part, outermost first: ("results", "[2]", "answer").
+    where: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.where).replace('.[', '[')}: {self.problem}" if self.where else self.problem
+
+    def inside(self, part: str) -> WireFormatError:
+        """The same problem, seen from the thing that holds the part."""
+        return WireFormatError(self.problem, (part, *self.where))
+
+
+@attrs.frozen
+class NotAllowed(KvprefixError):  # noqa: N818 - reads as what it says: the rules do not allow this
+    """The abstract model was given a choice (victims, a refusal) that its rules forbid, or an action that its store lacks."""
+
+    #: The requirement that it would break.
+    requirement: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.requirement} does not allow this: {self.problem}"
