@@ -61,6 +61,19 @@ class Violation:
 
 
 @attrs.frozen
+class ObjectState:
+    """One object as it was known right before the last step of a scenario: one line of the drawing."""
+
+    key: str
+    #: Declared parent: a key, "@root" or "@unknown".
+    parent: str
+    #: "resident", "pending", "deferred", "absent", or "resident?" and the like where it is not known for sure.
+    status: str
+    #: What protects it, how it left, "orphan".
+    marks: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class Scenario:
     """Steps, with all that is needed to run them again."""
 
@@ -77,6 +90,11 @@ class Scenario:
     #: Declared lineage, for drawing: key -> parent key, "@root" or "@unknown".
     lineage: Mapping[str, str] = attrs.field(factory=dict)
     capabilities: Mapping[str, Any] = attrs.field(factory=dict)
+    geometry: Mapping[str, Any] = attrs.field(factory=dict)
+    #: The objects right before the last step, for drawing.
+    state: tuple[ObjectState, ...] = ()
+    #: How the user named the backend, for the line that reruns it.
+    spec: str = ""
     #: Nondeterministic backends: how many of how many reruns showed it again.
     shown: tuple[int, int] | None = None
 
