@@ -35,6 +35,7 @@ from kvprefix.keys import (
     Span,
     Split,
     chunks,
+    coarse_hashes,
     collision_json,
     collision_vectors,
     compat_key,
@@ -104,7 +105,6 @@ _SCHEME = (
         "--algorithm", type=click.Choice([a.value for a in Algorithm]), default="sha256", show_default=True, help="Hash recipe."
     ),
     click.option("--hash-seed", help="Value of PYTHONHASHSEED in the engine, taken literally; not given: unset."),
-    click.option("--random-root", is_flag=True, help="Draw a root seed that nobody else has."),
     click.option("--lookahead", type=int, default=0, show_default=True, help="Tokens after a block that its hash covers."),
     click.option(
         "--sharing",
@@ -114,6 +114,10 @@ _SCHEME = (
         help="Whether equal strings are one object (pickle recipes).",
     ),
 )
+
+
+#: Only where the seed drawn is shown: a fingerprint made from it could never be made again.
+_RANDOM_ROOT = (click.option("--random-root", is_flag=True, help="Draw a root seed that nobody else has."),)
 
 
 def with_options(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
@@ -129,9 +133,10 @@ def with_options(options: Sequence[Callable[[Command], Command]]) -> Callable[[C
 
 def scheme_from(options: dict[str, Any]) -> HashScheme:
     """The hash scheme that the options describe."""
-    if options["random_root"] and options["hash_seed"] is not None:
+    random_root = options.get("random_root", False)
+    if random_root and options["hash_seed"] is not None:
         raise KeyInputError("--hash-seed and --random-root exclude each other.")
-    seed = RANDOM_ROOT if options["random_root"] else options["hash_seed"]
+    seed = RANDOM_ROOT if random_root else options["hash_seed"]
     return HashScheme(options["algorithm"], options["block_size"], seed, options["lookahead"], Sharing(options["sharing"]))
 
 
@@ -141,8 +146,18 @@ def _needed(options: dict[str, Any], form: str, *names: str) -> None:
         raise KeyInputError(f"the {form} form needs {', '.join(missing)}.")
 
 
-def space_from(options: dict[str, Any], scheme: HashScheme, form: str) -> KeySpace:
-    """The key space that the options describe; for compat, which says nothing of it, with a fingerprint of nothing."""
+def _only_in(options: dict[str, Any], form: str, name: str) -> None:
+    """An option that would silently be left out of the key is refused."""
+    if options[name] and options["form"] != form:
+        raise KeyInputError(f"--{name.replace('_', '-')} has a place in the {form} form only, not in {options['form']}.")
+
+
+def space_from(options: dict[str, Any], scheme: HashScheme | None = None) -> KeySpace:
+    """The key space that the options describe; for compat, which says nothing of it, with a fingerprint of nothing.
+
+    ``scheme``: the one in use, where there is one already. It is asked for only where a fingerprint is made from it.
+    """
+    form = options["form"]
     _needed(options, form, "model")
     stamp = options.get("fingerprint")
     if form == "compat":
@@ -154,7 +169,7 @@ def space_from(options: dict[str, Any], scheme: HashScheme, form: str) -> KeySpa
                 options["model"],
                 options["kv_dtype"],
                 options["layout"],
-                scheme,
+                scheme or scheme_from(options),
                 Split(*(options[f"{name}_size"] for name in ("tp", "pcp", "dcp", "pp"))),
                 options["revision"],
                 options["quantization"],
@@ -171,6 +186,9 @@ def space_from(options: dict[str, Any], scheme: HashScheme, form: str) -> KeySpa
 def read_tokens(text: str) -> list[int]:
     """Token ids from "1,2,3", "@file" or "-" (stdin): separated by commas or white space, or a JSON list."""
     if text == "-":
+        # None where the shell closed it.
+        if sys.stdin is None:
+            raise KeyInputError("cannot read tokens from standard input: it is closed.")
         text = sys.stdin.read()
     elif text.startswith("@"):
         try:
@@ -240,13 +258,14 @@ def name_of(options: dict[str, Any], space: KeySpace | None, span: Span, digest:
 def hashed_blocks(options: dict[str, Any], scheme: HashScheme, tokens: list[int]) -> list[HashedBlock]:
     """The stored blocks of the prompt, named."""
     extras = Extras(lora_from(options["lora"]), tuple(map(media_from, options["mm"])), options["salt"])
-    unit, size = scheme.block_size, options["chunk_size"] or scheme.block_size
-    space = space_from(options, scheme, options["form"]) if options["form"] in OBJECT_FORMS else None
+    _only_in(options, "compat", "store_namespace")
+    unit, size = scheme.block_size, scheme.block_size if options["chunk_size"] is None else options["chunk_size"]
+    space = space_from(options, scheme) if options["form"] in OBJECT_FORMS else None
     hashes = hash_chain(scheme, tokens, extras)
-    covered = len(hashes) * unit
+    covered = len(hashes) * unit if options["tail"] else len(coarse_hashes(hashes, unit, size)) * size
     made: list[HashedBlock] = []
     parent: bytes | Root = ROOT
-    for chunk in chunks(covered if options["tail"] else covered // size * size, hashes, block_size=size, hash_unit=unit):
+    for chunk in chunks(covered, hashes, block_size=size, hash_unit=unit):
         span = Span.of(size, unit, chunk.end - chunk.start)
         name = name_of(options, space, span, chunk.hash, parent)
         made.append(HashedBlock(chunk, span, None if isinstance(parent, Root) else parent, name))
@@ -257,6 +276,7 @@ def hashed_blocks(options: dict[str, Any], scheme: HashScheme, tokens: list[int]
 @command.command("hash")
 @click.option("--tokens", required=True, help="1,2,3 or @FILE or - for stdin; a JSON list is fine.")
 @with_options(_SCHEME)
+@with_options(_RANDOM_ROOT)
 @click.option("--lora", metavar="NAME:PATH", help="LoRA adapter.")
 @click.option("--mm", metavar="ID:OFFSET:LENGTH", multiple=True, help="Multimodal item; may be repeated.")
 @click.option("--salt", help="Cache salt.")
@@ -305,16 +325,15 @@ def _hex(text: str, what: str) -> bytes:
 def formatted(options: dict[str, Any]) -> str:
     """The object key that the options describe."""
     form, unit = options["form"], options["block_size"]
-    space = space_from(options, scheme_from(options), form)
-    span = Span.of(options["chunk_size"] or unit, unit, options["tail_tokens"])
-    key = BlockKey(space, span, _hex(options["hash"], "--hash"))
-    if form == "compat":
-        return format_compat(compat_key(key, options["store_namespace"]))
-    if form == "strict":
-        return format_strict(key)
-    if options["parent"] is None:
+    _only_in(options, "compat", "store_namespace")
+    _only_in(options, "lineage", "parent")
+    space = space_from(options)
+    span = Span.of(unit if options["chunk_size"] is None else options["chunk_size"], unit, options["tail_tokens"])
+    digest, above = _hex(options["hash"], "--hash"), options["parent"]
+    if form == "lineage" and above is None:
         raise KeyInputError("the lineage form needs --parent: a hash, or 'root'.")
-    return format_key(LineageKey(key, ROOT if options["parent"] == "root" else _hex(options["parent"], "--parent")))
+    parent = ROOT if above in (None, "root") else _hex(above, "--parent")
+    return str(name_of(options, space, span, digest, parent))
 
 
 @command.command("format")
