@@ -220,6 +220,20 @@ def test_with_lookahead_a_hash_covers_the_tokens_after_its_block_and_waits_for_t
 
 
 @FIXED
+@given(TOKENS, EXTRAS, st.sampled_from([1, 2, 4]), st.integers(1, 3))
+def test_with_lookahead_the_extra_keys_cover_the_longer_window(
+    tokens: list[int], extras: Extras, size: int, lookahead: int
+) -> None:
+    scheme = HashScheme(Algorithm.SHA256_CBOR, size, lookahead=lookahead)
+    parent = scheme.root
+    for number, made in enumerate(hash_chain(scheme, tokens, extras)):
+        start, end = number * size, number * size + size
+        extra = (extra_keys(extras, start, end + lookahead), *tokens[end : end + lookahead])
+        parent = hash_block(scheme, parent, tokens[start:end], extra)
+        assert made == parent
+
+
+@FIXED
 @given(media_items(), st.integers(1, 8), st.integers(0, 6))
 def test_a_block_lists_exactly_the_items_that_share_a_token_with_it(items: tuple[MediaItem, ...], size: int, block: int) -> None:
     start, stop = block * size, block * size + size
@@ -267,6 +281,19 @@ def test_a_random_root_is_drawn_once_and_can_be_handed_on(algorithm: Algorithm) 
     assert HashScheme(algorithm, hash_seed=scheme.hash_seed) == scheme
     assert isinstance(scheme.hash_seed, str)
     assert len(bytes.fromhex(scheme.hash_seed)) == 32
+
+
+def test_schemes_are_compared_by_the_root_and_not_by_how_it_was_asked_for() -> None:
+    assert HashScheme(hash_seed="vllm-none-hash") == HashScheme()
+    assert HashScheme(hash_seed="0") != HashScheme()
+
+
+@pytest.mark.parametrize("sharing", list(Sharing))
+def test_a_sharing_by_name_is_that_sharing(sharing: Sharing) -> None:
+    """Taken as it came, the text "distinct" would have been no DISTINCT and hashed as the other arm."""
+    assert HashScheme(sharing=sharing.value) == HashScheme(sharing=sharing)
+    with pytest.raises(KeyInputError, match="unknown sharing 'both'"):
+        HashScheme(sharing="both")
 
 
 def test_the_seed_is_taken_literally() -> None:
@@ -330,6 +357,8 @@ def test_tokens_of_any_width_are_hashed() -> None:
         lambda: pack_group(b"h", 1 << 32),
         lambda: pack_group("h", 0),  # type: ignore[arg-type]
         lambda: unpack_group(b"abc"),
+        lambda: unpack_group("abcdef"),  # type: ignore[arg-type]
+        lambda: event_hash("abcdefgh"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_a_typed_error_with_a_sentence(make: Any) -> None:

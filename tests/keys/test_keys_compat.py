@@ -41,6 +41,10 @@ from kvprefix.keys import (
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 
 NAMESPACES = ["", shared_namespace(SharedFormat.LBHNC, 4, 1), mqa_namespace(1), rank_local_namespace(2, 1, "LBHNC")]
+#: With numbers of two digits, and every kind of character that a layout's name may have.
+WIDE_NAMESPACES = [
+    shared_namespace(SharedFormat.LBNHC, 16, 12), mqa_namespace(10), rank_local_namespace(32, 10, "nl_HC2"),
+]  # fmt: skip
 PIECES = st.lists(st.sampled_from(["a", "b", "@", "@tp_rank:0", *(n for n in NAMESPACES if n)]), max_size=4).map("".join)
 CLEAN = PIECES.map(lambda text: text.replace("@", ""))
 NUMBERS = st.sampled_from([-1, 0, 1, 12])
@@ -48,7 +52,9 @@ RANKS = st.builds(Rank, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 
 
 def keys(names: st.SearchStrategy[str]) -> st.SearchStrategy[CompatKey]:
-    return st.builds(CompatKey, names, st.sampled_from(["ab", "0c"]), RANKS, NUMBERS, names, st.sampled_from(NAMESPACES))
+    return st.builds(
+        CompatKey, names, st.sampled_from(["ab", "0c"]), RANKS, NUMBERS, names, st.sampled_from(NAMESPACES + WIDE_NAMESPACES)
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------------------
@@ -94,12 +100,34 @@ def test_the_tail_is_read_from_the_right() -> None:
     "text",
     ["", "m", "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0", "m@tp_rank:-0@pcp0@dcp0@pp_rank:0@group:0@ab",
      "m@tp_rank:00@pcp0@dcp0@pp_rank:0@group:0@ab", "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@AB",
+     "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:1" + "0" * 19 + "@ab", "m@tp_rank:+1@pcp0@dcp0@pp_rank:0@group:0@ab",
+     "m@tp_rank:1_0@pcp0@dcp0@pp_rank:0@group:0@ab", "m@tp_rank:٣@pcp0@dcp0@pp_rank:0@group:0@ab",
      "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab\n", "m@pp_rank:0@tp_rank:0@pcp0@dcp0@group:0@ab"],
 )  # fmt: skip
 def test_a_string_of_another_shape_is_refused(text: str) -> None:
     assert not is_compat(text)
     with pytest.raises(KeyParseError):
         compat_readings(text)
+
+
+def test_a_key_with_a_name_that_no_wire_carries_is_refused_as_a_key() -> None:
+    with pytest.raises(KeyParseError, match="lone surrogate"):
+        compat_readings("a\ud800@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab")
+
+
+@pytest.mark.parametrize("number", [10**19 - 1, 1 - 10**19])
+def test_the_largest_numbers_that_are_written_are_read_back(number: int) -> None:
+    key = CompatKey("m", "ab", Rank(number, number, number, number), number)
+    assert compat_readings(format_compat(key)) == (key,)
+
+
+def test_a_namespace_that_occurs_many_times_is_read_where_it_ends_the_head() -> None:
+    namespace = mqa_namespace(1)
+    readings = compat_readings(f"m{namespace * 300}@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab")
+    ends = [reading for reading in readings if reading.store_namespace]
+    assert ends[0] == CompatKey(f"m{namespace * 299}", "ab", store_namespace=namespace)
+    # The prefix ends at any "@" before the namespace, or there is none.
+    assert len(ends) == 2 * 299 + 1
 
 
 # --------------------------------------------------------------------------------------------------------------------------------
@@ -202,6 +230,10 @@ def test_a_mooncake_group_is_the_same_for_all_ranks_and_cache_groups(key: Compat
         lambda: CompatKey(None, "ab"),  # type: ignore[arg-type]
         lambda: CompatKey("m", "ab", cache_prefix="\ud800"),
         lambda: ambiguity("", 3),  # type: ignore[arg-type]
+        lambda: CompatKey("m", "ab", group_id=True),
+        lambda: CompatKey("m", "ab", group_id=10**19),
+        lambda: CompatKey("m", "ab", Rank(tp="0@pcp1")),  # type: ignore[arg-type]
+        lambda: CompatKey("m", "ab", Rank(pp=-(10**19))),
     ],
 )
 def test_bad_input_is_a_typed_error(make: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,9 @@ def test_the_default_is_what_an_engine_hashes_behind_its_message_queue() -> None
 
 
 @pytest.mark.parametrize("tag", ["lora", "mm", "cache_salt", "prompt_embeds"])
-def test_a_value_that_equals_a_tag_is_an_object_of_its_own_unless_all_are_shared(tag: str) -> None:
-    extras = Extras(lora=Lora(tag, built(tag)), media=(MediaItem(built(tag), 1, 1),), salt=built(tag))
+@pytest.mark.parametrize("given", [built, str], ids=["objects of their own", "the tag itself"])
+def test_a_value_that_equals_a_tag_is_an_object_of_its_own_unless_all_are_shared(tag: str, given: Callable[[str], str]) -> None:
+    extras = Extras(lora=Lora(given(tag), given(tag)), media=(MediaItem(given(tag), 1, 1),), salt=given(tag))
 
     def strings(sharing: Sharing) -> list[str]:
         keys = extra_keys(extras, 0, 4, sharing)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvprefix.api import ROOT
+from kvprefix.errors import KeyInputError
 from kvprefix.keys import (
     Algorithm,
     BlockKey,
@@ -33,7 +34,7 @@ from kvprefix.keys import (
     hash_chain,
     key_space,
 )
-from kvprefix_conformance.commands.keys import command
+from kvprefix_conformance.commands.keys import command, read_tokens
 
 TOKENS = ",".join(map(str, range(40)))
 DEPLOYMENT = ["--model", "org/m", "--kv-dtype", "bfloat16", "--layout", "LBHNC"]
@@ -144,6 +145,9 @@ def test_a_random_root_is_told_so_that_it_can_be_repeated() -> None:
         (["--tokens", "@/nowhere/at/all"], "cannot read tokens"),
         (["--tokens", "1", "--block-size", "0"], "block size"),
         (["--tokens", "1", "--block-size", "4", "--chunk-size", "6"], "not a multiple"),
+        (["--tokens", "1", "--block-size", "1", "--chunk-size", "0"], "block size is 0"),
+        (["--tokens", "1", "--block-size", "1", "--chunk-size", "0", "--tail"], "block size is 0"),
+        (["--tokens", "1", "--form", "strict", *DEPLOYMENT, "--store-namespace", "@x"], "compat form only, not in strict"),
         (["--tokens", "1", "--algorithm", "md5"], "md5"),
         (["--tokens", "1", "--algorithm", "xxhash"], "RANDOM_ROOT"),
         (["--tokens", "1", "--hash-seed", "1", "--random-root"], "exclude each other"),
@@ -163,6 +167,13 @@ def test_a_random_root_is_told_so_that_it_can_be_repeated() -> None:
 )
 def test_bad_input_to_hash_is_refused_with_a_sentence(arguments: list[str], sentence: str) -> None:
     assert sentence in refused("hash", *arguments)
+
+
+def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What Python leaves there when the shell says <&-; below the runner, which always gives one.
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(KeyInputError, match="it is closed"):
+        read_tokens("-")
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
@@ -199,6 +210,12 @@ def test_format_takes_every_field() -> None:
     assert made == [format_strict(BlockKey(space, Span.of(16, 4, 8), b"\xab" * 32))]
 
 
+def test_format_asks_for_a_root_seed_only_where_it_enters_the_key() -> None:
+    xxhash = ["format", "--hash", "ab", "--model", "m", "--algorithm", "xxhash"]
+    assert lines(*xxhash, "--form", "compat") == ["m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"]
+    assert "@b16@ab" in lines(*xxhash, "--fingerprint", "0" * 32)[0]
+
+
 def test_format_takes_a_fingerprint_for_what_it_is_made_from() -> None:
     stamp = SPACE.fingerprint
     assert lines("format", "--hash", DIGEST.hex(), "--model", "org/m", "--fingerprint", stamp) == lines(
@@ -214,7 +231,15 @@ def test_format_takes_a_fingerprint_for_what_it_is_made_from() -> None:
         (["--hash", "ab", "--form", "lineage", *DEPLOYMENT], "--parent"),
         (["--hash", "ab", "--form", "lineage", "--parent", "up", *DEPLOYMENT], "--parent 'up'"),
         (["--hash", "ab", "--form", "lineage", "--parent", "abcd", *DEPLOYMENT], "parent hash"),
-        (["--hash", "ab", "--tail-tokens", "20", *DEPLOYMENT], "tail of 20"),
+        (["--hash", "ab", "--tail-tokens", "20", *DEPLOYMENT], "multiple of the hash unit"),
+        (["--hash", "ab", "--tail-tokens", "32", *DEPLOYMENT], "tail of 32"),
+        (["--hash", "ab", "--chunk-size", "0", *DEPLOYMENT], "block size is 0"),
+        (["--hash", "ab", "--chunk-size", "24", *DEPLOYMENT], "multiple of the hash unit"),
+        (["--hash", "ab", "--chunk-size", "64", "--tail-tokens", "5", *DEPLOYMENT], "multiple of the hash unit"),
+        (["--hash", "ab", "--parent", "root", *DEPLOYMENT], "lineage form only, not in strict"),
+        (["--hash", "ab", "--form", "lineage", "--parent", "root", "--store-namespace", "@x", *DEPLOYMENT], "compat form only"),
+        (["--hash", "ab", "--random-root", *DEPLOYMENT], "--random-root"),
+        (["--hash", "ab", "--algorithm", "xxhash", *DEPLOYMENT], "RANDOM_ROOT"),
         (["--hash", "ab", "--model", "m", "--fingerprint", "12"], "fingerprint"),
         (["--hash", "ab"], "--model"),
         ([], "--hash"),
@@ -242,7 +267,10 @@ def test_parse_gives_every_reading_of_a_compat_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["parse", "explain"])
-@pytest.mark.parametrize("text", ["", "foo", "kvp1@x", "m@tp_rank:0", "\x1b[31m", "a\ud800b"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "foo", "kvp1@x", "m@tp_rank:0", "\x1b[31m", "a\ud800b", "a\ud800@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"],
+)
 def test_what_is_no_key_is_refused(name: str, text: str) -> None:
     assert "not a valid object key" in refused(name, text)
 

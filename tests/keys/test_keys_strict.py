@@ -389,6 +389,14 @@ def test_lineage_of_keys_of_other_kinds_is_none() -> None:
         assert lineage_of(text) is None
 
 
+def test_a_lineage_key_keeps_a_parent_of_its_own() -> None:
+    buffer = bytearray(32)
+    key = LineageKey(BLOCK, buffer)
+    buffer[0] = 1
+    assert key == LineageKey(BLOCK, bytes(32))
+    assert len({key, LineageKey(BLOCK, bytes(32))}) == 1
+
+
 def test_a_parent_hash_has_the_length_of_the_blocks_own() -> None:
     with pytest.raises(KeyInputError, match="parent hash"):
         format_lineage(BLOCK, bytes(16))
@@ -436,6 +444,16 @@ def test_without_a_length_a_chain_ends_at_its_last_full_block() -> None:
         lambda: Span(SpanKind.TAIL, 16, 16),
         lambda: Span(SpanKind.BLOCK, 16, 8),
         lambda: Span.of(16, 4, 0),
+        lambda: Span.of(16, 4, 6),
+        lambda: Span.of(18, 4),
+        lambda: Span.of(8, 16),
+        lambda: Span.of(16, 0),
+        lambda: Span(SpanKind.BLOCK, 1 << 32, 1 << 32),
+        lambda: LineageKey(BLOCK, None),
+        lambda: LineageKey(BLOCK, "00" * 32),
+        lambda: chain_keys(SPACE, [HASH], hash_unit=0),
+        lambda: chain_keys(SPACE, [HASH], hash_unit=4, block_size=0),
+        lambda: chain_keys(SPACE, [HASH], hash_unit=4, block_size=6),
         lambda: BlockKey(SPACE, FULL, b""),
         lambda: BlockKey(SPACE, FULL, bytes(65)),
         lambda: BlockKey(SPACE, FULL, "00"),
@@ -491,3 +509,44 @@ def test_what_formatting_does_not_make_is_refused_with_the_string_and_a_reason(t
         parse(text)
     assert repr(text) in str(raised.value)
     assert lineage_of(text) is None
+
+
+TOO_LONG = "00" * 65
+LINEAGE = format_lineage(BLOCK, bytes(32))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD[:-64] + TOO_LONG + "@parent:root",
+        GOOD[:-64] + TOO_LONG + "@parent:" + TOO_LONG,
+        GOOD[:-64] + "@parent:root",
+        GOOD[:-64] + "0F" * 32 + "@parent:root",
+        GOOD[:-1] + "@parent:root",
+        GOOD[:-1] + "@parent:" + "0" * 63,
+        LINEAGE[:-64] + "A" * 64,
+        LINEAGE[:-64] + "٣" * 64,
+        LINEAGE[:-2] + "\n0",
+        LINEAGE + "\n",
+        LINEAGE.replace("tp0", "tp٣"),
+        LINEAGE.replace("tp0", "tp1_0"),
+        LINEAGE.replace("tp0", "tp+1"),
+        LINEAGE.replace("full0", "full00"),
+        LINEAGE.replace("b16", "b4294967296"),
+        LINEAGE.replace("b16", "t16.016"),
+        LINEAGE.replace("org%2Fm", "%ED%A0%80"),
+        LINEAGE.replace("org%2Fm", "%C0%AF"),
+        LINEAGE.replace("org%2Fm", "\ud800"),
+        "@" * 5000 + "@parent:root",
+    ],
+)
+def test_what_is_nearly_a_lineage_key_is_none_for_a_store_and_an_error_for_a_reader(text: str) -> None:
+    assert lineage_of(text) is None
+    with pytest.raises(KeyParseError):
+        parse(text)
+
+
+def test_names_that_only_unicode_takes_for_equal_are_different() -> None:
+    names = ["\u00c5", "\u212b", "A\u030a", "%C3%85", "\u00e5", "a", "A"]
+    keys = {format_strict(attrs.evolve(BLOCK, space=attrs.evolve(SPACE, namespace=name))) for name in names}
+    assert len(keys) == len(names)

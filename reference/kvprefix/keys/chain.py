@@ -13,7 +13,7 @@ import attrs
 
 from kvprefix.errors import KeyInputError
 from kvprefix.keys._checks import octets, token_ids, whole
-from kvprefix.keys.extra import NO_EXTRAS, BlockExtras, ExtraKeys, Extras, Sharing
+from kvprefix.keys.extra import NO_EXTRAS, BlockExtras, ExtraKeys, Extras, Sharing, sharing_of
 from kvprefix.keys.recipes import RANDOM_ROOT, Algorithm, HashSeed, algorithm_of, codec, root_hash, seed_text
 
 #: What vLLM hashes with when nothing is configured.
@@ -32,7 +32,7 @@ class HashScheme:
     hash_seed: HashSeed = attrs.field(default=None, eq=False)
     #: Tokens after a block that its hash covers as well (drafters). Always 0 where a connector is configured.
     lookahead: int = 0
-    sharing: Sharing = Sharing.DISTINCT
+    sharing: Sharing = attrs.field(default=Sharing.DISTINCT, converter=sharing_of)
     #: The parent of every first block (vLLM's NONE_HASH).
     root: bytes = attrs.field(init=False, repr=lambda value: value.hex())
 
@@ -148,6 +148,7 @@ def pack_group(block_hash: bytes, group_id: int) -> bytes:
 
 def unpack_group(packed: bytes) -> tuple[bytes, int]:
     """Block hash and cache-group number of a packed value."""
+    packed = octets(packed, "the packed value")
     if len(packed) < GROUP_BYTES:
         raise KeyInputError(f"{len(packed)} bytes hold no cache-group number; it takes {GROUP_BYTES}.")
     return packed[:-GROUP_BYTES], int.from_bytes(packed[-GROUP_BYTES:], "big")
@@ -163,4 +164,5 @@ class EventHash(enum.Enum):
 
 def event_hash(block_hash: bytes, form: EventHash = EventHash.INT) -> int | bytes:
     """A block hash as KV events publish it (KEY-3)."""
-    return int.from_bytes(block_hash[-8:], "big") if form is EventHash.INT else block_hash
+    data = octets(block_hash, "the block hash")
+    return int.from_bytes(data[-8:], "big") if form is EventHash.INT else data

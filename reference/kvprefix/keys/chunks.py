@@ -42,18 +42,18 @@ class PackedHashes(Sequence[bytes]):
         return bytes(self._blob[position * self._length : (position + 1) * self._length])
 
 
-def _units(block_size: int, hash_unit: int) -> int:
-    """How many hash units make one block; KeyInputError where they do not fit."""
+def units_of(tokens: int, hash_unit: int) -> int:
+    """How many hash units a stored block of this many tokens spans; KeyInputError where they do not fit."""
     whole(hash_unit, "the hash unit", least=1)
-    whole(block_size, "the block size", least=1)
-    if block_size % hash_unit:
-        raise KeyInputError(f"a block of {block_size} tokens is not a multiple of the hash unit of {hash_unit} tokens.")
-    return block_size // hash_unit
+    whole(tokens, "the block size", least=1)
+    if tokens % hash_unit:
+        raise KeyInputError(f"a stored block of {tokens} tokens is not a multiple of the hash unit of {hash_unit} tokens.")
+    return tokens // hash_unit
 
 
 def coarse_hashes(hashes: Sequence[bytes], hash_unit: int, block_size: int) -> Sequence[bytes]:
     """One hash per full chunk of ``block_size`` tokens: its last sub-hash (KEY-9)."""
-    units = _units(block_size, hash_unit)
+    units = units_of(block_size, hash_unit)
     return hashes[units - 1 :: units] if units > 1 else hashes
 
 
@@ -102,7 +102,7 @@ def chunks(
     KeyInputError unless ``num_tokens`` is a multiple of the hash unit that the hashes reach. No hashes: no blocks.
     """
     unit = block_size if hash_unit is None else hash_unit
-    _units(block_size, unit)
+    units_of(block_size, unit)
     whole(num_tokens, "the number of tokens")
     whole(skip_tokens, "the number of tokens to skip")
     whole(put_step, "the put step", least=1)

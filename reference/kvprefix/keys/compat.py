@@ -12,16 +12,18 @@ from typing import Final
 import attrs
 
 from kvprefix.errors import KeyInputError, KeyParseError
-from kvprefix.keys._checks import plain_text
+from kvprefix.keys._checks import plain_text, whole
 from kvprefix.keys.ranks import Rank
 
 #: What Mooncake group ids of vLLM begin with.
 GROUP_PREFIX: Final = "vllm-mooncake-store:"
+#: Numbers of up to 19 digits are written, and read back.
+_LIMIT: Final = 10**19
 
 
 @attrs.frozen
 class CompatKey:
-    """The fields of vLLM's ``PoolKey``. Ranks and cache group are written as they come, negative ones too; vLLM checks none."""
+    """The fields of vLLM's ``PoolKey``. Ranks and cache group are integers, negative ones too, as vLLM lets them be."""
 
     model_name: str
     #: Lower-case hexadecimal.
@@ -36,6 +38,8 @@ class CompatKey:
     def __attrs_post_init__(self) -> None:
         for name in ("model_name", "chunk_hash", "cache_prefix", "store_namespace"):
             plain_text(getattr(self, name), f"the {name.replace('_', ' ')}")
+        for number in (*attrs.astuple(self.rank), self.group_id):
+            whole(number, "a rank or cache-group number", least=1 - _LIMIT, below=_LIMIT)
         if not re.fullmatch(r"[0-9a-f]+", self.chunk_hash):
             raise KeyInputError(f"the block hash {self.chunk_hash!r} is not lower-case hexadecimal.")
         if self.store_namespace and not self.store_namespace.startswith("@"):
@@ -99,16 +103,13 @@ class Names:
 
 def _head_readings(head: str) -> tuple[Names, ...]:
     """Every way to read a head, clean ones first."""
-    starts = [0] + [i + 1 for i, char in enumerate(head) if char == "@" and i > 0]
+    separators = [at for at, char in enumerate(head) if char == "@"]
+    models_end = [at for at in separators if _NAMESPACE.fullmatch(head, at)]
     found = []
-    for start in starts:
-        prefix, rest = head[: start - 1] if start else "", head[start:]
-        found.append(Names(prefix, rest))
-        at = rest.find("@store_")
-        while at >= 0:
-            if _NAMESPACE.fullmatch(rest, at):
-                found.append(Names(prefix, rest[:at], rest[at:]))
-            at = rest.find("@store_", at + 1)
+    for start in [0, *(at + 1 for at in separators if at > 0)]:
+        prefix = head[: start - 1] if start else ""
+        found.append(Names(prefix, head[start:]))
+        found += [Names(prefix, head[start:end], head[end:]) for end in models_end if end >= start]
     return tuple(sorted(found, key=lambda names: not names.clean))
 
 
@@ -127,10 +128,13 @@ def compat_readings(text: str) -> tuple[CompatKey, ...]:
         raise KeyParseError(text, "it does not end in @tp_rank:…@pcp…@dcp…@pp_rank:…@group:…@<hash>")
     head, tp, pcp, dcp, pp, group, chunk_hash = match.groups()
     rank = Rank(int(tp), int(pcp), int(dcp), int(pp))
-    return tuple(
-        CompatKey(names.model_name, chunk_hash, rank, int(group), names.cache_prefix, names.store_namespace)
-        for names in _head_readings(head)
-    )
+    try:
+        return tuple(
+            CompatKey(names.model_name, chunk_hash, rank, int(group), names.cache_prefix, names.store_namespace)
+            for names in _head_readings(head)
+        )
+    except KeyInputError as error:
+        raise KeyParseError(text, str(error)) from None
 
 
 @attrs.frozen

@@ -43,6 +43,15 @@ class Sharing(enum.Enum):
     EQUAL = "equal"
 
 
+def sharing_of(value: str | Sharing) -> Sharing:
+    """The sharing of this name; KeyInputError for any other."""
+    try:
+        return Sharing(value)
+    except ValueError:
+        known = ", ".join(sharing.value for sharing in Sharing)
+        raise KeyInputError(f"unknown sharing {value!r}.", f"Known: {known}.") from None
+
+
 @attrs.frozen
 class Lora:
     """A LoRA adapter. Its name and its path are hashed; its numeric id is not."""
@@ -149,6 +158,7 @@ class BlockExtras:
 
     def __init__(self, extras: Extras, sharing: Sharing = Sharing.DISTINCT) -> None:
         known = {tag: tag for tag in (LORA_TAG, MEDIA_TAG, SALT_TAG, EMBEDS_TAG)}
+        sharing = sharing_of(sharing)
 
         def own(text: str) -> str:
             return _fresh(text) if sharing is Sharing.DISTINCT else known.setdefault(text, text)

@@ -22,7 +22,7 @@ import attrs
 from kvprefix.api import ROOT, CacheGroup, Root
 from kvprefix.errors import KeyInputError, KeyParseError
 from kvprefix.keys._checks import LIMIT_U32, octets, plain_text, whole
-from kvprefix.keys.chunks import chunks
+from kvprefix.keys.chunks import chunks, coarse_hashes, units_of
 from kvprefix.keys.compat import CompatKey, format_compat, model_name
 from kvprefix.keys.fingerprint import FINGERPRINT_DIGITS, Compatibility, fingerprint
 from kvprefix.keys.ranks import Rank
@@ -65,8 +65,13 @@ class Span:
 
     @staticmethod
     def of(block_size: int, hash_unit: int, tokens: int | None = None) -> Span:
-        """The span of a stored block of this size over this hash unit; ``tokens`` where it is not full."""
+        """The span of a stored block of this size over this hash unit; ``tokens`` where it is not full.
+
+        KeyInputError unless both are multiples of the hash unit: no hash names any other.
+        """
+        units_of(block_size, hash_unit)
         if tokens is not None and tokens != block_size:
+            units_of(tokens, hash_unit)
             return Span(SpanKind.TAIL, block_size, tokens)
         return Span(SpanKind.BLOCK if block_size == hash_unit else SpanKind.CHUNK, block_size, block_size)
 
@@ -138,12 +143,16 @@ class BlockKey:
     hash: bytes = attrs.field(converter=_hash, repr=lambda value: value.hex())
 
 
+def _parent(value: object) -> bytes | Root:
+    return value if isinstance(value, Root) else _hash(value)
+
+
 @attrs.frozen
 class LineageKey:
     """An object and its parent's hash, ROOT for the first block. Formats to the lineage form (KEY-8)."""
 
     block: BlockKey
-    parent: bytes | Root
+    parent: bytes | Root = attrs.field(converter=_parent, repr=lambda value: value.name if value is ROOT else value.hex())
 
     def __attrs_post_init__(self) -> None:
         if self.block.space.cache_group is not CacheGroup.FULL:
@@ -151,7 +160,7 @@ class LineageKey:
                 f"an object of a {self.block.space.cache_group.value} cache group has no parent for a store.",
                 "Only full-attention groups need every ancestor; use the strict form.",
             )
-        if self.parent is not ROOT and len(_hash(self.parent)) != len(self.block.hash):
+        if not isinstance(self.parent, Root) and len(self.parent) != len(self.block.hash):
             raise KeyInputError(f"a parent hash of {len(self.parent)} bytes and a block hash of {len(self.block.hash)} bytes.")
 
 
@@ -300,7 +309,7 @@ def chain_keys(
     multiple of the hash unit, where the last block may be a tail; None: at the last full block.
     """
     size = hash_unit if block_size is None else block_size
-    length = len(hashes) * hash_unit // size * size if num_tokens is None else num_tokens
+    length = len(coarse_hashes(hashes, hash_unit, size)) * size if num_tokens is None else num_tokens
     keys: list[LineageKey] = []
     parent: bytes | Root = ROOT
     for chunk in chunks(length, hashes, block_size=size, hash_unit=hash_unit):
