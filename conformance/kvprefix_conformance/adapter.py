@@ -1,6 +1,6 @@
 """For writers of adapters: the contract in one import, serving a Python backend over stdio, a clock that the suite drives.
 
-A backend has ``capabilities``, ``start``, ``client``, ``reset`` and ``close``; its client has ``put``, ``get`` and ``exists``. Every
+A backend has ``capabilities``, ``start``, ``client``, ``reset``, ``close``; its client has ``put``, ``get``, ``exists``. Every
 other call and hook is offered by having a method of that name. What each must do is said in :mod:`kvprefix.api`.
 """
 

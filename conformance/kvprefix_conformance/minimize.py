@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
+from kvprefix.keys import lineage_of
 from kvprefix_conformance.bench import Bench, BenchError, Replayed, replay
 from kvprefix_conformance.codec import Json
 from kvprefix_conformance.records import Step, Violation
@@ -29,6 +30,9 @@ class Minimal:
     #: How many of how many last reruns showed it; None on a deterministic backend.
     shown: tuple[int, int] | None
     runs: int
+    #: The violation in the smallest history, and one of another kind that comes before it even there.
+    violation: Violation | None = None
+    behind: Violation | None = None
 
 
 class Budget:
@@ -95,7 +99,12 @@ def minimize(bench: Bench, steps: Sequence[Step], violation: Violation, budget: 
             _drop_steps(hunt)
             _rewrite(hunt, _simpler)
             _rewrite(hunt, _grown)
-    return Minimal(hunt.best, None if deterministic else (hunt.shown, TRIES), hunt.runs)
+    shown = None if deterministic else (hunt.shown, TRIES)
+    if hunt.best is None:
+        return Minimal(None, shown, hunt.runs)
+    again = next(each for each in hunt.best.violations if (each.requirement, each.kind) == (violation.requirement, violation.kind))
+    earlier = [each for each in hunt.best.violations if each.step < again.step]
+    return Minimal(hunt.best, shown, hunt.runs, again, earlier[0] if earlier else None)
 
 
 def _weight(steps: Steps) -> tuple[Json, ...]:
@@ -144,10 +153,11 @@ def _simpler(steps: Steps) -> Iterator[Steps]:
 
 def _simpler_args(step: Step, usual: int | None) -> Iterator[Mapping[str, Json]]:
     args = dict(step.args)
+    told_by_key = lineage_of(args.get("key", "")) is not None
     for name in ("options", "parent", "force", "start"):
-        if name in args:
+        if name in args and not (name == "parent" and told_by_key):
             yield {key: value for key, value in args.items() if key != name}
-    if isinstance(args.get("parent"), str) and not args["parent"].startswith("@"):
+    if isinstance(args.get("parent"), str) and not args["parent"].startswith("@") and not told_by_key:
         yield {**args, "parent": "@root"}
     value = args.get("value")
     if value is not None and usual is not None and value["size"] != usual:

@@ -17,7 +17,7 @@ import attrs
 from kvprefix.errors import ConfigurationError
 from kvprefix_conformance.bench import Bench, BenchError, replay
 from kvprefix_conformance.codec import parent_to_json, record_to_json
-from kvprefix_conformance.minimize import Budget, minimize
+from kvprefix_conformance.minimize import Budget, Minimal, minimize
 from kvprefix_conformance.oracle.claims import missing, skip_reason
 from kvprefix_conformance.oracle.draw import state_of
 from kvprefix_conformance.oracle.judge import Oracle
@@ -106,7 +106,7 @@ class _Execution:
         self.ran: list[CheckInfo] = []
         self.left: list[CheckInfo] = []
         self.scenarios: dict[tuple[str, str], Scenario] = {}
-        self.watch = Watch((), observer.violation)
+        self.watch = Watch((), (), observer.violation)
 
     # -- running ----------------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class _Execution:
     def _judge(self, terms: Terms) -> Report:
         asked = _asked(self.plan, terms)
         skipped = {r.id: reason for r in asked if (reason := _why_not(r, terms))}
-        self.watch = Watch([r.id for r in asked if r.id not in skipped], self.observer.violation)
+        self.watch = Watch([r.id for r in asked if r.id not in skipped], skipped, self.observer.violation)
         todo = [check for check in CHECKS if self._wanted(check) and not needs_missing(check, terms.offered, terms.capabilities)]
         self.observer.run_started(tuple(check.info for check in todo), self.watch.wanted)
         try:
@@ -148,10 +148,10 @@ class _Execution:
                 return
             begun = time.monotonic()
             self.observer.check_started(check.info, number + 1, len(todo))
-            known = set(self.watch.findings)
             self._run_check(check, until)
-            for key in [key for key in self.watch.findings if key not in known]:
-                self.scenarios[key] = self._scenario(self.watch.findings[key])
+            while self.watch.pending:
+                finding = self.watch.pending.pop(0)
+                self.scenarios[finding.violation.requirement, finding.violation.kind] = self._scenario(finding)
             self.ran.append(check.info)
             self.observer.check_finished(check.info, time.monotonic() - begun)
 
@@ -189,24 +189,26 @@ class _Execution:
 
     def _scenario(self, finding: Finding) -> Scenario:
         """The smallest scenario of a finding; where no rerun shows it, the history that did."""
-        violation, shown = finding.violation, None
-        steps, oracle = finding.steps, None
-        if steps:
-            seconds = _SHRINK_SECONDS
-            if self.plan.max_seconds is not None:
-                seconds = min(seconds, max(1.0, self.plan.max_seconds / 10))
-            charged = attrs.evolve(violation, requirement=finding.charged)
-            try:
-                minimal = minimize(self.bench, steps, charged, Budget(seconds=seconds))
-            except BenchError:
-                minimal = None
-            if minimal is not None and minimal.replayed is not None:
-                steps = tuple(recorded.step for recorded in minimal.replayed.history)
-                oracle, again = minimal.replayed.oracle, minimal.replayed.violations
-                violation = next(v for v in again if (v.requirement, v.kind) == (charged.requirement, charged.kind))
-                violation = attrs.evolve(violation, requirement=finding.violation.requirement)
-            shown = minimal.shown if minimal is not None else None
-        return self._written(finding, steps, violation, shown, oracle)
+        charged = attrs.evolve(finding.violation, requirement=finding.charged)
+        minimal = self._minimal(finding.steps, charged)
+        if minimal is None or minimal.replayed is None or minimal.violation is None:
+            return self._written(finding, finding.steps, finding.violation, minimal.shown if minimal is not None else None, None)
+        if minimal.behind is not None:
+            self.watch.consequence(finding, minimal.behind)
+        steps = tuple(recorded.step for recorded in minimal.replayed.history)
+        violation = attrs.evolve(minimal.violation, requirement=finding.violation.requirement)
+        return self._written(finding, steps, violation, minimal.shown, minimal.replayed.oracle)
+
+    def _minimal(self, steps: tuple[Step, ...], violation: Violation) -> Minimal | None:
+        if not steps:
+            return None
+        seconds = _SHRINK_SECONDS
+        if self.plan.max_seconds is not None:
+            seconds = min(seconds, max(1.0, self.plan.max_seconds / 10))
+        try:
+            return minimize(self.bench, steps, violation, Budget(seconds=seconds))
+        except BenchError:
+            return None
 
     def _written(
         self, finding: Finding, steps: tuple[Step, ...], violation: Violation, shown: tuple[int, int] | None, oracle: Oracle | None
@@ -236,17 +238,22 @@ class _Execution:
 
     def _result(self, requirement: Requirement, terms: Terms, skipped: str) -> Result:
         rid = requirement.id
-        if skipped:
+        if skipped and not any(known == rid for known, _ in self.watch.findings):
             return Result(rid, Verdict.SKIPPED, skipped)
         exercised = {label: count for (known, label), count in sorted(self.watch.exercised.items()) if known == rid}
         names = tuple(info.name for info in self.ran if rid in info.requirements)
         failures = [finding.violation for (known, _), finding in self.watch.findings.items() if known == rid]
-        if failures:
-            return self._failed(rid, failures, exercised, names)
+        proven = [violation for violation in failures if (rid, violation.kind) not in self.watch.behind]
+        if proven:
+            return self._failed(rid, proven, exercised, names)
         unseen = missing(rid, terms, exercised)
         left = [info.name for info in self.left if rid in info.requirements]
         verdict, reason = Verdict.PASS, ""
-        if left or not names:
+        if failures:
+            first = self.watch.behind[rid, failures[0].kind]
+            verdict = Verdict.INCONCLUSIVE
+            reason = f"{failures[0].kind} was seen only behind {first.requirement} {first.kind}, so it proves nothing by itself"
+        elif left or not names:
             verdict = Verdict.INCONCLUSIVE
             reason = f"not all its checks ran: {', '.join(left)}" if left else "none of its checks can run on this backend"
         elif unseen:

@@ -1,14 +1,13 @@
 """Refinement: every answer and every eviction of the reference store is one that the abstract model allows, on random histories.
 
-The store runs first. Its victims and its refusal become the model's choice; the model must allow them and then agree on the answer, the
-events, and everything there is to know about the state. The store cannot call the model, so the test can fail: the second half breaks
-the store on purpose, one line at a time, and sees that it does.
+The store runs first. Its victims and its refusal become the model's choice; the model must allow them and then agree on the answer,
+the events, and everything there is to know about the state. The store cannot call the model, so the test can fail: the second half
+breaks the store on purpose, one line at a time, and sees that it does.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -43,22 +42,25 @@ from kvprefix.api import (
     Removal,
     Transport,
 )
-from kvprefix.errors import ConfigurationError, NotAllowed
+from kvprefix.errors import NotAllowed
 from kvprefix.keys import BlockKey, KeySpace, Span, format_lineage, lineage_of
 from kvprefix.keys.fingerprint import FINGERPRINT_DIGITS
 from kvprefix.model import actions as a
 from kvprefix.model.actions import NO_CHOICE, Action, Choice
 from kvprefix.model.step import step
-from kvprefix.model.values import Object, Rules, State, ancestors, protected, used
+from kvprefix.model.values import Rules, State, ancestors, protected, used
 from kvprefix.store import ReferenceStore, presets
+from kvprefix.store.admission import Gate
+from kvprefix.store.batches import Stage
 from kvprefix.store.core import Core
+from kvprefix.store.events import EventLog
+from kvprefix.store.eviction import Victims
 from kvprefix.store.families import Families, Family, unit_of
 from kvprefix.store.lineage import Forest
-from kvprefix.store.node import DEFERRED, Node
+from kvprefix.store.node import Node
 from kvprefix.store.offered import check_offered
 from kvprefix.store.protection import Protection
 from kvprefix.store.room import ExactRoom
-from kvprefix.store.eviction import Victims
 
 #: Labels of blocks; what their keys are depends on the transport.
 BLOCKS = "abcdef"
@@ -327,9 +329,25 @@ def short_lived(caps: Capabilities) -> Capabilities:
 # Random histories
 
 
-def any_tree(rng: Random) -> dict[str, Parent]:
-    """A forest over the blocks: each hangs under an earlier one, or is a root."""
-    return {block: rng.choice([*BLOCKS[max(0, i - 3) : i], ROOT]) if i else ROOT for i, block in enumerate(BLOCKS)}
+@attrs.frozen
+class World:
+    """What stays the same during a history."""
+
+    #: A forest over the blocks: each hangs under an earlier one, or is a root.
+    tree: Mapping[str, Parent]
+    #: Each block is in the family of its depth, as the shards of one logical block would be.
+    tidy: bool
+
+    def chain(self, block: str) -> tuple[str, ...]:
+        """From the root to the block."""
+        parent = self.tree[block]
+        return (*self.chain(parent), block) if isinstance(parent, str) else (block,)
+
+
+def any_world(rng: Random) -> World:
+    """A forest of chains with branches."""
+    tree = {block: rng.choice([*BLOCKS[max(0, i - 3) : i], ROOT]) if i else ROOT for i, block in enumerate(BLOCKS)}
+    return World(tree, tidy=rng.random() < 0.7)
 
 
 def any_geometry(rng: Random) -> Geometry:
@@ -337,8 +355,8 @@ def any_geometry(rng: Random) -> Geometry:
     return Geometry(rng.randint(3, 8), overhead_bytes=rng.choice([0, 0, 1]), quantum_bytes=rng.choice([1, 1, 2]))
 
 
-def any_options(rng: Random, caps: Capabilities, depth: int) -> PutOptions:
-    """Now and then something beside the plain put; families mostly as a sharded cache would name them: one for each depth."""
+def any_options(rng: Random, caps: Capabilities, family: str) -> PutOptions:
+    """Now and then something beside the plain put."""
     families = caps.families is not FamilyMode.NONE
     if rng.random() < 0.4 and not families:
         return PutOptions()
@@ -346,7 +364,7 @@ def any_options(rng: Random, caps: Capabilities, depth: int) -> PutOptions:
     pin = rng.choice([Pin.NONE, Pin.NONE, Pin.NONE, Pin.SOFT, Pin.HARD])
     return PutOptions(
         cache_group=rng.choice(sorted(caps.cache_groups, key=str)) if rarely < 2 else CacheGroup.FULL,
-        family=rng.choice([f"{depth}", f"{depth}", "", "x"]) if families else "" if rarely != 2 else "x",
+        family=family if families else "" if rarely != 2 else "x",
         object_group=rng.choice(["", "g", "h"]) if caps.object_groups or rarely == 3 else "",
         namespace="n" if rarely in (4, 5) else "",
         pin=pin,
@@ -374,36 +392,37 @@ class Plan:
 
 
 _OPS = (
-    ["put"] * 10 + ["put_begin"] * 3 + ["put_commit"] * 3 + ["put_abort", "put_many", "put_many", "get", "get_many", "exists"]
-    + ["exists_many", "probe", "match", "match", "remove", "remove", "clear", "pin", "unpin", "unpin", "lease", "register", "register"]
-    + ["advance"] * 3
+    ["put"] * 10 + ["put_begin", "put_commit", "advance"] * 3 + ["put_many", "match", "remove", "unpin", "register"] * 2
+    + ["put_abort", "get", "get_many", "exists", "exists_many", "probe", "clear", "pin", "lease"]
 )  # fmt: skip
 
 
-def any_plan(rng: Random, caps: Capabilities, tree: Mapping[str, Parent], ops: Sequence[str] = _OPS) -> Plan:
+def any_plan(rng: Random, caps: Capabilities, world: World, ops: Sequence[str] = _OPS) -> Plan:
     """One step."""
     op, block = rng.choice(ops), rng.choice(BLOCKS)
     strange = Transport.KEY not in caps.lineage and rng.random() < 0.1
-    depth = len(_chain(tree, block, str))
+    family = str(len(world.chain(block)))
+    if not world.tidy:
+        family = rng.choice([family, family, "", "x"])
     return Plan(
         op,
         block,
         size=rng.choice([1, 1, 1, 2, 3, 0, 9]),
         parent=rng.choice([ROOT, UNKNOWN, *BLOCKS]) if strange else None,
-        options=any_options(rng, caps, depth) if op in ("put", "put_begin", "member") else PutOptions(),
+        options=any_options(rng, caps, family) if op in ("put", "put_begin", "member") else PutOptions(),
         blocks=tuple(rng.choices(BLOCKS, k=rng.randrange(5))) if op in ("get_many", "exists_many", "match") else (),
         force=rng.random() < 0.35,
         ms=rng.randrange(5),
         token=rng.randrange(6),
-        more=tuple(any_plan(rng, caps, tree, ("member",)) for _ in range(rng.randrange(5))) if op == "put_many" else (),
+        more=tuple(any_plan(rng, caps, world, ("member",)) for _ in range(rng.randrange(5))) if op == "put_many" else (),
     )
 
 
-def action_of(plan: Plan, twins: Twins, tree: Mapping[str, Parent]) -> Action:
+def action_of(plan: Plan, twins: Twins, world: World) -> Action:
     """The step, with the keys and tokens of this run."""
     name = twins.names.identity
     key = name(plan.block)
-    told = tree[plan.block] if plan.parent is None else plan.parent
+    told = world.tree[plan.block] if plan.parent is None else plan.parent
     parent = name(told) if isinstance(told, str) else told
     if Transport.ARGUMENT not in twins.rules.caps.lineage and Transport.KEY not in twins.rules.caps.lineage:
         in_put: Parent = UNKNOWN
@@ -419,13 +438,13 @@ def action_of(plan: Plan, twins: Twins, tree: Mapping[str, Parent]) -> Action:
         "put_begin": lambda: a.PutBegin(key, plan.size, in_put, plan.options),
         "put_commit": lambda: a.PutCommit(token_key, token, b"v" * (attempt.size if attempt and plan.ms else plan.size)),
         "put_abort": lambda: a.PutAbort(token_key if plan.ms else key, token),
-        "put_many": lambda: a.PutMany(tuple(action_of(each, twins, tree) for each in plan.more)),  # type: ignore[misc]
+        "put_many": lambda: a.PutMany(tuple(action_of(each, twins, world) for each in plan.more)),  # type: ignore[misc]
         "get": lambda: a.Get(key),
         "get_many": lambda: a.GetMany(blocks),
         "exists": lambda: a.Exists(key),
         "exists_many": lambda: a.ExistsMany(blocks),
         "probe": lambda: a.Probe(key),
-        "match": lambda: a.Match(blocks or _chain(tree, plan.block, name), plan.token % 3 if plan.force else 0),
+        "match": lambda: a.Match(blocks or tuple(map(name, world.chain(plan.block))), plan.token % 3 if plan.force else 0),
         "remove": lambda: a.Remove(key, plan.force),
         "clear": lambda: a.Clear(plan.force),
         "pin": lambda: a.PinObject(key),
@@ -437,20 +456,11 @@ def action_of(plan: Plan, twins: Twins, tree: Mapping[str, Parent]) -> Action:
     return made[plan.op]()
 
 
-def _chain(tree: Mapping[str, Parent], block: str, name: Callable[[str], str]) -> tuple[str, ...]:
-    chain: list[str] = []
-    at: Parent = block
-    while isinstance(at, str):
-        chain.append(name(at))
-        at = tree[at]
-    return tuple(reversed(chain))
-
-
 def contradicts_a_present_key(twins: Twins, action: Action) -> bool:
-    """A second put of a present key that names another parent or family for it, where that matters to the model and not to the store.
+    """A second put of a present key that names another parent or family for it, where that matters to the model only.
 
-    STO-2 answers EXISTS whatever is given, and so does the store. The model looks first whether the family could be there, and in an
-    atomic batch it spares the ancestors of the parent that was named now.
+    STO-2 answers EXISTS whatever is given, and so does the store. The model looks first whether the family could be there, and in
+    an atomic batch it spares the ancestors of the parent that was named now.
     """
     caps = twins.rules.caps
     puts = action.items if isinstance(action, a.PutMany) else (action,) if isinstance(action, a.Put | a.PutBegin) else ()
@@ -465,35 +475,35 @@ def contradicts_a_present_key(twins: Twins, action: Action) -> bool:
     return False
 
 
-def replay(caps: Capabilities, geometry: Geometry, tree: Mapping[str, Parent], history: Sequence[Plan]) -> None:
+def replay(caps: Capabilities, geometry: Geometry, world: World, history: Sequence[Plan]) -> None:
     """One history through both."""
     caps = short_lived(caps)
-    twins = Twins(Rules(caps, geometry), Names(caps, tree), ReferenceStore(caps, geometry))
+    twins = Twins(Rules(caps, geometry), Names(caps, world.tree), ReferenceStore(caps, geometry))
     for plan in history:
         if plan.op == "register" and Transport.EVENT not in caps.lineage and Transport.KEY in caps.lineage:
             continue
-        action = action_of(plan, twins, tree)
+        action = action_of(plan, twins, world)
         if not contradicts_a_present_key(twins, action):
             twins.take(action)
 
 
 def run(rng: Random, caps: Capabilities, steps: int = 60) -> None:
     """A random history; where it fails, the shortest one that still does, found by leaving out steps."""
-    geometry, tree = any_geometry(rng), any_tree(rng)
-    history = [any_plan(rng, caps, tree) for _ in range(steps)]
-    if _failure(caps, geometry, tree, history) is None:
+    geometry, world = any_geometry(rng), any_world(rng)
+    history = [any_plan(rng, caps, world) for _ in range(steps)]
+    if _failure(caps, geometry, world, history) is None:
         return
     for i in reversed(range(len(history))):
         shorter = history[:i] + history[i + 1 :]
-        if _failure(caps, geometry, tree, shorter) is not None:
+        if _failure(caps, geometry, world, shorter) is not None:
             history = shorter
-    note(f"{caps}\n{geometry}\n{tree}\n" + "\n".join(map(str, history)))
-    replay(caps, geometry, tree, history)
+    note(f"{caps}\n{geometry}\n{world}\n" + "\n".join(map(str, history)))
+    replay(caps, geometry, world, history)
 
 
-def _failure(caps: Capabilities, geometry: Geometry, tree: Mapping[str, Parent], history: Sequence[Plan]) -> Exception | None:
+def _failure(caps: Capabilities, geometry: Geometry, world: World, history: Sequence[Plan]) -> Exception | None:
     try:
-        replay(caps, geometry, tree, history)
+        replay(caps, geometry, world, history)
     except (AssertionError, NotAllowed, LookupError, AttributeError) as failure:
         return failure
     return None
@@ -517,3 +527,87 @@ def test_store_of_any_declaration_refines_model(seed: int) -> None:
     caps = any_store(rng)
     check_offered(caps)
     run(rng, caps)
+
+
+# --------------------------------------------------------------------------------------------------------------------------------
+# The test can fail: one line broken at a time
+
+
+def _take_the_parent(take: Any, victims: Victims) -> Any:
+    unit = take(victims)
+    return unit.up if isinstance(unit, Node) and unit.up is not None else unit
+
+
+def _too_large_first(judge: Any, gate: Gate, objects: Any, forest: Any, key: str, size: int, *rest: Any) -> Any:
+    answer = judge(gate, objects, forest, key, size, *rest)
+    return Answer.TOO_LARGE if answer is Answer.EXISTS and size > 8 else answer
+
+
+def _free_uses(leave: Any, core: Core, node: Node) -> None:
+    for _ in range(node.uses):
+        core.protection.unguard(node)
+    node.uses = 0
+    leave(core, node)
+
+
+def _keep_registration(enter: Any, forest: Forest, node: Node) -> None:
+    before = dict(forest.registered)
+    enter(forest, node)
+    forest.registered.update(before)
+
+
+def _half_a_family(evict: Any, core: Core, unit: Any) -> Any:
+    return evict(core, next(iter(unit.members)) if isinstance(unit, Family) else unit)
+
+
+#: What is broken -> (the store that shows it, the class, its method, what it does instead; the first argument is what it did).
+MUTANTS: dict[str, tuple[str, type, str, Callable[..., Any]]] = {
+    "evicts an ancestor": ("PREFIX_AWARE", Victims, "take", _take_the_parent),
+    "forgets a lease": ("PREFIX_AWARE", Protection, "lease", lambda was, *args: None),
+    "holds a lease at its deadline": ("PREFIX_AWARE", Protection, "expire", lambda was, self, now: was(self, now - 1)),
+    "ends a lease early": ("PREFIX_AWARE", Protection, "expire", lambda was, self, now: was(self, now + 1)),
+    "frees too much": (
+        "PREFIX_AWARE",
+        ExactRoom,
+        "make",
+        lambda was, self, core, charge, above: was(self, core, charge + 1, above),
+    ),
+    "refuses though there is room": (
+        "PREFIX_AWARE",
+        Forest,
+        "shields",
+        lambda was, self, parent, spare: was(self, parent, spare - 1),
+    ),
+    "never evicts": ("PREFIX_AWARE", Forest, "shields", lambda was, *args: False),
+    "answers TOO_LARGE before EXISTS": ("PREFIX_AWARE", Gate, "judge", _too_large_first),
+    "does not protect an open attempt": (
+        "PREFIX_AWARE",
+        Protection,
+        "guard",
+        lambda was, self, node: node.attempt or was(self, node),
+    ),
+    "frees bytes in use": ("PREFIX_AWARE", Core, "leave", _free_uses),
+    "forgets a removed event": ("PREFIX_AWARE", EventLog, "removed", lambda was, *args: None),
+    "ignores soft pins": ("PREFIX_AWARE", Protection, "pin_at_write", lambda was, self, node, now: node.soft or None),
+    "does not release what waited": ("DEFER", Core, "_release_below", lambda was, *args: None),
+    "lets a cycle in": ("DEFER", Forest, "closes_cycle", lambda was, *args: False),
+    "forgets who waits": ("PLACEHOLDER", Forest, "waiting_for", lambda was, *args: []),
+    "does not use up a registration": ("EVENT_TRANSPORT", Forest, "enter", _keep_registration),
+    "evicts half a family": ("FAMILIES", Core, "evict", _half_a_family),
+    "lets a family stand in two places": ("FAMILIES", Families, "misplaced", lambda was, *args: False),
+    "leaves part of a refused batch": ("atomic", Stage, "take_back", lambda was, self: self.let_go()),
+    "does not share a group's lease": ("object groups", Protection, "join_group", lambda was, *args: None),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_refinement_fails_for_a_store_that(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, owner, name, instead = MUTANTS[mutant]
+    was = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args, **kwargs: instead(was, *args, **kwargs))
+    for seed in range(300):
+        rng = Random(seed)
+        caps, geometry, world = STORES[store], any_geometry(rng), any_world(rng)
+        if _failure(caps, geometry, world, [any_plan(rng, caps, world) for _ in range(60)]) is not None:
+            return
+    pytest.fail("300 histories did not tell it from a correct store")

@@ -39,7 +39,7 @@ def open_backend(
     watermark: float = 1.0,
     ratio: float = 1e-9,
     local_buffer: int | None = None,
-    pending_timeout_ms: int = 1000,
+    pending_timeout_ms: int = 2000,
     deadline_ms: int = 10_000,
 ) -> MooncakeBackend:
     """A backend that is not started yet. Raises MissingDependencyError if package, binary or a system library is missing.
@@ -75,7 +75,7 @@ def declared(options: Options) -> Capabilities:
         duplicate_put=DuplicatePut.SILENT,
         evicts=options.evicts,
         progress=Progress.EVENTUAL if options.evicts else Progress.REJECT,
-        progress_ms=options.lease_ttl_ms + 1000,
+        progress_ms=options.lease_ttl_ms + 400,
         refused_put_evicts=True,
         contiguous=True,
         reports_evictions=False,

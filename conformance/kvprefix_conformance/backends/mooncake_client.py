@@ -59,6 +59,8 @@ _ATTEMPTED: Final = "master_attempted_evictions_total"
 _SUCCESSFUL: Final = "master_successful_evictions_total"
 _EVICTED: Final = "master_evicted_key_count"
 _ALLOCATED: Final = "master_allocated_bytes"
+#: Readable objects and those that are being written.
+_OBJECTS: Final = "master_key_count"
 
 
 @attrs.frozen
@@ -72,8 +74,8 @@ class Options:
     ratio: float = 1e-9
     #: The client's staging memory; bounds the largest value and the largest batch. None: by the capacity.
     local_buffer: int | None = None
-    #: An attempt older than this may be superseded; whole seconds. Its bytes come back within a few times this.
-    pending_timeout_ms: int = 1000
+    #: An attempt older than this may be superseded; whole seconds. Its bytes come back later, at the latest when puts pause.
+    pending_timeout_ms: int = 2000
     #: Longest wait for one answer.
     deadline_ms: int = 10_000
 
@@ -211,7 +213,9 @@ class MooncakeClient:
         self._options = options
         self._tokens = itertools.count(1)
         self._evicted_before = 0
-        self.attempts: dict[str, Attempt] = {}
+        self._attempts: dict[str, Attempt] = {}
+        #: Keys with a put session that Mooncake's client still knows; it refuses another one on them.
+        self._sessions: set[str] = set()
         #: Keys that the list of keys, which is separated by newlines, cannot show.
         self._multiline: set[str] = set()
 
@@ -262,9 +266,10 @@ class MooncakeClient:
         code = self._writing(lambda: self._call("begin", key, size, options.pin.value, options.soft_pin_ms), size)
         if code == _OK:
             token = f"attempt-{next(self._tokens)}"
-            self.attempts[token] = Attempt(key, size)
+            self._attempts[token] = Attempt(key, size)
+            self._sessions.add(key)
             return PutResult(Answer.OK, token=token)
-        if any(attempt.key == key for attempt in self.attempts.values()):
+        if key in self._sessions:
             return PutResult(Answer.IN_PROGRESS)
         if code == _OBJECT_ALREADY_EXISTS:
             return PutResult(Answer.EXISTS)
@@ -272,27 +277,35 @@ class MooncakeClient:
 
     def put_commit(self, key: str, token: str, value: bytes) -> PutResult:
         """Writes the bytes, then ends the session (batch_put_session_end)."""
-        attempt = self.attempts.get(token)
+        attempt = self._attempts.get(token)
         if attempt is None or attempt.key != key:
             return PutResult(Answer.STALE)
         if len(value) != attempt.size:
             return PutResult(Answer.INVALID)
-        del self.attempts[token]
+        del self._attempts[token]
         code = self._call("commit", key, value)
         if code in _NOT_THE_WRITERS:
+            self._revoke(key)  # else the client would refuse the next attempt on the key
             return PutResult(Answer.STALE)
+        self._sessions.discard(key)
         return PutResult(self._written("put_commit", code, len(value)))
 
     def put_abort(self, key: str, token: str) -> Answer:
         """Gives the session up (batch_put_session_revoke)."""
-        attempt = self.attempts.get(token)
+        attempt = self._attempts.get(token)
         if attempt is None or attempt.key != key:
             return Answer.STALE
-        del self.attempts[token]
-        code = self._call("revoke", key)
+        del self._attempts[token]
+        code = self._revoke(key)
         if code != _OK and code not in _NOT_THE_WRITERS:
             raise _unexpected("put_abort", code)
         return Answer.OK if code == _OK else Answer.STALE
+
+    def _revoke(self, key: str) -> int:
+        code: int = self._call("revoke", key)
+        if code == _OK:
+            self._sessions.discard(key)
+        return code
 
     # -- reading ----------------------------------------------------------------------------------------------------------------
 
@@ -356,7 +369,7 @@ class MooncakeClient:
         count = self._call("remove_all", force)
         if count < 0:
             raise _unexpected("clear", count)
-        return Answer.OK if force or not (self.resident() or self.attempts) else Answer.PROTECTED
+        return Answer.OK if force or not self._admin.metrics([_OBJECTS])[_OBJECTS] else Answer.PROTECTED
 
     # -- for the backend --------------------------------------------------------------------------------------------------------
 
@@ -369,15 +382,17 @@ class MooncakeClient:
 
     def empty(self) -> bool:
         """Give up attempts and pending evictions and remove everything; whether nothing is left."""
-        for attempt in self.attempts.values():
-            self._call("revoke", attempt.key)
-        self.attempts.clear()
+        self._attempts.clear()
         self._multiline.clear()
+        for key in list(self._sessions):
+            self._revoke(key)
         self._room.absorb(self._feed)  # else it would take the first object that is put next
         self._call("remove_all", True)
-        seen = self._admin.metrics([_ALLOCATED, _EVICTED])
+        for key in list(self._sessions):  # a superseded session can only be given up once its object is gone
+            self._revoke(key)
+        seen = self._admin.metrics([_ALLOCATED, _OBJECTS, _EVICTED])
         self._evicted_before = seen[_EVICTED]
-        return seen[_ALLOCATED] == 0 and not self._admin.all_keys() and not self._room.wanted
+        return not (seen[_ALLOCATED] or seen[_OBJECTS] or self._sessions or self._room.wanted)
 
     def _feed(self) -> None:
         self._call("remove_all", True)

@@ -164,10 +164,11 @@ def command(
     options = _options(how)
     bad = _BadLines()
     reader = TraceReader(SHIPPED.get(trace, trace), block_tokens=block_tokens, keep_going=keep_going, on_bad=bad)
-    requests = _begun(itertools.islice(reader, limit))
-    if out is not None and (problem := _prepare(out)):
-        click.echo(f"kvprefix: {problem}; the replay goes on, and its result is printed here", err=True)
-    played = _play(requests, reader, open_backend, options, trace=trace, limit=limit, quiet=quiet, color=not no_color)
+    with contextlib.closing(iter(reader)) as lines:
+        requests = _begun(itertools.islice(lines, limit))
+        if out is not None and (problem := _prepare(out)):
+            click.echo(f"kvprefix: {problem}; the replay goes on, and its result is printed here", err=True)
+        played = _play(requests, reader, open_backend, options, trace=trace, limit=limit, quiet=quiet, color=not no_color)
     bad.sum_up()
     _show(played, as_json=as_json, color=not no_color)
     written = out is None or _written(out, _document(played))

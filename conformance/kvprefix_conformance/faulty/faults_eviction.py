@@ -35,17 +35,17 @@ class Structureless(PlainStore):
 # ---- PFX-1
 
 
-@fault("PFX-1", "B006", "B002", on=LINEAR)
+@fault("PFX-1", "B006", on=LINEAR)
 class EvictsByPlainLru(Structureless):
     """The least recently used object goes, whatever hangs below it."""
 
 
-@fault("PFX-1", "B011", on=FIFO)
+@fault("PFX-1", "B002", on=FIFO)
 class EvictsByPlainFifo(Structureless):
     """The oldest object goes: roots were stored first, so roots go first."""
 
 
-@fault("PFX-1", "B011", "B095", on=attrs.evolve(AWARE, policy=VictimPolicy.UNSPECIFIED))
+@fault("PFX-1", "B011", on=attrs.evolve(AWARE, policy=VictimPolicy.UNSPECIFIED))
 class EvictsByLeaseOrder(Structureless):
     """The object whose lease ended first goes: a root that was leased once goes before the tail that was leased later."""
 
@@ -53,7 +53,7 @@ class EvictsByLeaseOrder(Structureless):
         return entry.lease_until_ms * 1_000 + entry.stored
 
 
-@fault("PFX-1", "B008", on=UNLEASED)
+@fault("PFX-1", "B115", on=UNLEASED)
 class PendingChildHoldsNothing(PlainStore):
     """Only resident children make an object an inner one: its parent goes while a child is being written."""
 
@@ -65,7 +65,7 @@ class PendingChildHoldsNothing(PlainStore):
         return any(child not in gone and child.state is not State.PENDING for child in self.children(entry))
 
 
-@fault("PFX-1", "B172", on=UNLEASED)
+@fault("PFX-1", on=UNLEASED)
 class EvictsTopDown(PlainStore):
     """The right objects go in one pass, parents before their children."""
 
@@ -120,7 +120,7 @@ class RefusesEverything(PlainStore):
         return None
 
 
-@fault("PFX-6", "B201", on=UNLEASED)
+@fault("PFX-6", on=UNLEASED)
 class GivesUpAfterOneVictim(PlainStore):
     """One object is evicted at most; a larger value is refused though more could go."""
 
@@ -204,7 +204,7 @@ class TouchesTheFetchedBlockOnly(PlainStore):
         return [entry]
 
 
-@fault("PFX-9", "B001", on=UNLEASED)
+@fault("PFX-9", on=UNLEASED)
 class RecencyLeavesWithTheChild(PlainStore):
     """An ancestor is as young as its youngest child while that is there; when the child goes its touches are forgotten."""
 

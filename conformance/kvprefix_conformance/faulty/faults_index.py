@@ -37,7 +37,7 @@ class MatchCountsPastTheHole(PlainStore):
         return start + sum(self.hit(key) is not None for key in chain[start:])
 
 
-@fault("PFX-4", "B080", "B079")
+@fault("PFX-4", "B080")
 class MatchLosesTheLastBlock(PlainStore):
     """When the whole chain is resident match keeps one block back for the engine to compute."""
 
@@ -68,7 +68,7 @@ class MatchWalksParentLinks(PlainStore):
         return length
 
 
-@fault("PFX-4", "B030", "B088")
+@fault("PFX-4", "B106")
 class MatchCountsPending(PlainStore):
     """match counts a block that is still being written."""
 
@@ -141,7 +141,7 @@ class CommitSendsNoEvent(PlainStore):
         return result
 
 
-@fault("EVT-1", "B178", on=INDEX)
+@fault("EVT-1", on=INDEX)
 class SequenceHasGaps(PlainStore):
     """Evictions count in the sequence twice, so a consumer sees loss where none was."""
 
@@ -196,7 +196,7 @@ class StoredEventsNameTheRoot(PlainStore):
         return above[-1].key if above else ROOT if entry.parent is ROOT else entry.parent
 
 
-@fault("EVT-2", "B172", on=CASCADE)
+@fault("EVT-2", on=CASCADE)
 class CascadeEventsTopDown(PlainStore):
     """A cascade answers its keys deepest first and sends their removed events parent first."""
 
@@ -224,7 +224,7 @@ class StoredBeforeRemoved(PlainStore):
         return result
 
 
-@fault("EVT-2", "B179", on=DEFER)
+@fault("EVT-2", on=DEFER)
 class ReleasedChildIsToldFirst(PlainStore):
     """Deferred children send their stored events before the parent that released them."""
 

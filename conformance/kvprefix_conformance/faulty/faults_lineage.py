@@ -17,7 +17,7 @@ from kvprefix_conformance.faulty.registry import fault
 # ---- PFX-2
 
 
-@fault("PFX-2", "B002", "B131")
+@fault("PFX-2", "B176")
 class RemoveOrphansChildren(PlainStore):
     """remove takes an object and leaves its children, which no lookup reaches any more."""
 
@@ -26,7 +26,7 @@ class RemoveOrphansChildren(PlainStore):
         return answer if answer is not Answer.PROTECTED or self.is_protected(entry) else None
 
 
-@fault("PFX-2", "B022", "B024", on=CASCADE)
+@fault("PFX-2", "B022", "B024", "B030", on=CASCADE)
 class CommitsUnderRemovedParent(PlainStore):
     """A forced cascade leaves attempts below it open, and commit does not look at the parent again."""
 
@@ -41,7 +41,7 @@ class CommitsUnderRemovedParent(PlainStore):
         return super().put_commit(key, token, value)
 
 
-@fault("PFX-2", "B030", on=DEFER)
+@fault("PFX-2", on=DEFER)
 class DeferredVisible(PlainStore):
     """A deferred object can be read before its parent is there."""
 
@@ -60,7 +60,7 @@ class AdmitsOrphans(PlainStore):
         return None
 
 
-@fault("PFX-3", "B030")
+@fault("PFX-3", "B027")
 class PendingParentIsEnough(PlainStore):
     """A child is admitted when its parent has been begun, committed or not."""
 
@@ -68,7 +68,7 @@ class PendingParentIsEnough(PlainStore):
         return isinstance(child.parent, str) and self.parent_of(child) is None
 
 
-@fault("PFX-3", "B114", on=DEFER)
+@fault("PFX-3", on=DEFER)
 class NeverReleasesDeferred(PlainStore):
     """A deferred object stays a miss when its parent has come."""
 
@@ -85,7 +85,7 @@ class ReleasesOneLevel(PlainStore):
             super().release_deferred(parent)
 
 
-@fault("PFX-3", "B128", on=DEFER)
+@fault("PFX-3", "B128", "B179", on=DEFER)
 class DropsDeferredAtOnce(PlainStore):
     """DEFERRED is answered and the object is thrown away."""
 
@@ -96,7 +96,7 @@ class DropsDeferredAtOnce(PlainStore):
         return answer
 
 
-@fault("PFX-3", "B107", on=DEFER)
+@fault("PFX-3", "B211", on=DEFER)
 class EvictsResidentsForDeferred(PlainStore):
     """Deferred objects are evicted last: blocks that nobody can read push out blocks that are read."""
 
@@ -149,7 +149,7 @@ class CascadeTopDown(PlainStore):
         return list(reversed(super().removed_with(entry)))
 
 
-@fault("PFX-8", "B176", on=CASCADE)
+@fault("PFX-8", on=CASCADE)
 class CascadeOneLevel(PlainStore):
     """A cascade takes the children and leaves the grandchildren."""
 
@@ -157,7 +157,7 @@ class CascadeOneLevel(PlainStore):
         return [*self.children(entry), entry]
 
 
-@fault("PFX-8", "B020", on=CASCADE)
+@fault("PFX-8", on=CASCADE)
 class CascadeTakesSiblings(PlainStore):
     """A cascade starts at the parent: the removal of one branch prunes its siblings too."""
 
@@ -180,7 +180,7 @@ class RefusesForResidentChildrenOnly(PlainStore):
 # ---- PFX-12
 
 
-@fault("PFX-12", "B162")
+@fault("PFX-12")
 class WindowObjectsAreBound(PlainStore):
     """A window object may name a parent, and is bound by it, though only full objects have one."""
 

@@ -78,7 +78,7 @@ class UnpinDropsAllPins(PlainStore):
         return super().unpin(token)
 
 
-@fault("PRT-1", "B096")
+@fault("PRT-1")
 class LeaseEndsOneEarly(PlainStore):
     """A lease is over one millisecond before its deadline."""
 
@@ -258,7 +258,7 @@ class LeasesByWallClock(PlainStore):
 # ---- PFX-5
 
 
-@fault("PFX-5", "B121", "B028", on=UNLEASED)
+@fault("PFX-5", on=UNLEASED)
 class ProtectedChildIsOutOfTheWay(Careless):
     """Protected leaves are taken off the tree of candidates, and then their parent looks like a leaf."""
 

@@ -30,7 +30,7 @@ class Leaky(PlainStore):
         return super().used() + self.leaked
 
 
-@fault("STO-6", "B186", "B115")
+@fault("STO-6", "B186")
 class RemoveKeepsBytes(Leaky):
     """remove does not lower the counter of bytes in use; in the end an empty store refuses every put."""
 
@@ -52,7 +52,7 @@ class AbortKeepsBytes(Leaky):
         return answer
 
 
-@fault("STO-6", "B024", "B119")
+@fault("STO-6", "B119")
 class TimeoutKeepsBytes(Leaky):
     """The room of an attempt that timed out never comes back."""
 
@@ -71,7 +71,7 @@ class DuplicateCountedTwice(Leaky):
         self.leaked = min(self.leaked + self.charge(entry.size), self.geometry.capacity_bytes - PlainStore.used(self))
 
 
-@fault("STO-6", "B187")
+@fault("STO-6", "B103")
 class PendingNotCounted(PlainStore):
     """Room that is reserved but not yet written is not counted, and is given out twice."""
 
@@ -87,7 +87,7 @@ class DeferredNotCounted(PlainStore):
         return super().used() - sum(self.charge(entry.size) for entry in self.present() if entry.state is State.DEFERRED)
 
 
-@fault("STO-6", "B195", on=FLAT, overhead_bytes=8, quantum_bytes=32)
+@fault("STO-6", on=FLAT, overhead_bytes=8, quantum_bytes=32)
 class OverheadNotCounted(PlainStore):
     """Only value bytes are counted, neither overhead nor granularity: the store grows over its capacity."""
 
@@ -176,7 +176,7 @@ class BatchAnswersSorted(PlainStore):
         return super().get_many(sorted(keys))
 
 
-@fault("STO-8", "B127")
+@fault("STO-8")
 class BatchStopsAtFirstFailure(PlainStore):
     """Behind the first member that is refused nothing is tried, related to it or not."""
 
@@ -223,7 +223,7 @@ class ClearIgnoresProtection(PlainStore):
         return None
 
 
-@fault("STO-9", "B194", on=FLAT)
+@fault("STO-9", on=FLAT)
 class RemoveOfAbsentIsOk(PlainStore):
     """remove of a key that is not there is answered OK, so nobody can tell what it did."""
 
@@ -232,7 +232,7 @@ class RemoveOfAbsentIsOk(PlainStore):
         return RemoveResult(Answer.OK, ()) if result.answer is Answer.NOT_FOUND else result
 
 
-@fault("STO-9", "B220")
+@fault("STO-9")
 class RemoveTakesPending(PlainStore):
     """remove without force throws away an object that is being written."""
 
@@ -257,7 +257,7 @@ class ClearTellsOneByOne(PlainStore):
         return answer
 
 
-@fault("STO-5", "B022")
+@fault("STO-5", "B022", "B220")
 class ForceLeavesAttemptOpen(PlainStore):
     """A forced clear forgets the attempts that are open: a later commit brings its object back."""
 

@@ -47,7 +47,7 @@ class FlipsLastByte(PlainStore):
         return entry.value[:-1] + bytes([entry.value[-1] ^ 1]) if entry.value else entry.value
 
 
-@fault("STO-1", "B026", on=FLAT)
+@fault("STO-1", "B095", on=FLAT)
 class LosesReadValues(PlainStore):
     """The second read of an object finds it gone: the first one scheduled its deletion."""
 
@@ -217,7 +217,7 @@ class DeadWriterBlocksKey(PlainStore):
         return entry.state is not State.PENDING and super().is_overdue(entry)
 
 
-@fault("STO-5", "B140")
+@fault("STO-5")
 class TimesOutOneLate(PlainStore):
     """An attempt is given up one millisecond after its declared timeout."""
 
@@ -226,7 +226,7 @@ class TimesOutOneLate(PlainStore):
         return late if entry.state is State.PENDING else super().is_overdue(entry)
 
 
-@fault("STO-5", "B148")
+@fault("STO-5")
 class CommitIgnoresSize(PlainStore):
     """commit takes a value of any length, whatever was begun."""
 
@@ -235,7 +235,7 @@ class CommitIgnoresSize(PlainStore):
         return True
 
 
-@fault("STO-5", "B139")
+@fault("STO-5")
 class SecondWriterSupersedes(PlainStore):
     """A put of a key that another writer has begun throws that attempt away."""
 

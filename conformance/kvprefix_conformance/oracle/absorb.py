@@ -309,22 +309,31 @@ def _put_abort(draft: Draft, args: Args, answer: Json) -> None:
 # Reads
 
 
+def _hit(draft: Draft, key: str) -> bool:
+    """A hit: the key is resident. One that cannot be is not believed where something stronger tells what is there."""
+    known = draft[key]
+    if known.surely_unreadable and (known.may != ABSENT or "resident" in draft.terms.offered):
+        return False
+    draft.confirm(key)
+    return True
+
+
 def _read(draft: Draft, call: str, key: str, hit: bool) -> None:
     if hit:
-        draft.confirm(key)
-        draft.set(key, read_by=draft[key].read_by | {call})
+        if _hit(draft, key):
+            draft.set(key, read_by=draft[key].read_by | {call})
     else:
         draft.deny(key, "probe" if call == "probe" else "exists" if call.startswith("exists") else "answers")
 
 
 def _touched_by(draft: Draft, call: str, key: str, *, surely: bool = True) -> None:
-    if call in draft.terms.capabilities.touch_calls and draft[key].maybe_present:
+    if call in draft.terms.capabilities.touch_calls and not draft[key].surely_unreadable:
         draft.touch(key, surely=surely)
 
 
 def _leased_by(draft: Draft, call: str, key: str, *, surely: bool = True) -> None:
     caps = draft.terms.capabilities
-    if call in caps.lease_calls and draft[key].maybe_present:
+    if call in caps.lease_calls and not draft[key].surely_unreadable:
         draft.grant(key, caps.lease_ttl_ms, call, surely=surely)
 
 
@@ -441,8 +450,7 @@ def _clear(draft: Draft, _args: Args, answer: Json) -> None:
 
 def _pin(draft: Draft, args: Args, answer: Json) -> None:
     key = args["key"]
-    if answer["answer"] == Answer.OK.value:
-        draft.confirm(key)
+    if answer["answer"] == Answer.OK.value and _hit(draft, key):
         draft.pins[args["as"]] = key
         draft.set(key, pins=draft[key].pins | {args["as"]})
         _touched_by(draft, "pin", key)
@@ -460,8 +468,7 @@ def _unpin(draft: Draft, args: Args, _answer: Json) -> None:
 
 def _lease(draft: Draft, args: Args, answer: Json) -> None:
     key = args["key"]
-    if answer == Answer.OK.value:
-        draft.confirm(key)
+    if answer == Answer.OK.value and _hit(draft, key):
         draft.grant(key, args["ttl_ms"], "lease")
         _touched_by(draft, "lease", key)
     elif answer == Answer.NOT_FOUND.value:
@@ -507,6 +514,8 @@ def absorb(ledger: Ledger, terms: Terms, step: Step) -> Ledger:
     """The ledger after the step's answer is believed."""
     draft = Draft(ledger, terms)
     _ABSORB[step.op](draft, step.args, step.answer)
+    if draft.unsettled:
+        draft.doubt(list(draft.objects))  # a pass in the background may come right behind the answer
     return draft.view()
 
 

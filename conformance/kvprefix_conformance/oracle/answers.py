@@ -49,7 +49,7 @@ def blame(stages: list[Stage], got: Answer) -> tuple[Stage, str] | None:
     if any(i <= last and stages[i].possible for i in at):
         return None
     early = [i for i in at if i < last]
-    if early:
+    if early and early == at:
         return stages[early[0]], stages[early[0]].wrong
     return stages[last], stages[last].skipped
 

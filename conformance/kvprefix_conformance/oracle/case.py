@@ -95,8 +95,10 @@ class Case:
 
     @functools.cached_property
     def offer(self) -> Copy:
-        """What a put or put_begin offers."""
-        return copy_of(self.step.args)
+        """What a put or put_begin offers; its parent as it was told by whatever transport."""
+        offer = copy_of(self.step.args)
+        registered = self.before.registered.get(self.key)
+        return offer if isinstance(offer.parent, str) or registered is None else attrs.evolve(offer, parent=registered)
 
     @functools.cached_property
     def result(self) -> PutResult:
@@ -136,6 +138,18 @@ class Case:
             for known in self.before
             if known.surely_resident and (gone := self.after[known.key].gone) and gone.step == self.index and gone.how == "evicted"
         ]
+
+    @functools.cached_property
+    def taken(self) -> frozenset[str]:
+        """What an eviction took by this step at the latest, whenever it did: reported, or seen gone and possibly there before."""
+        gone = {
+            known.key
+            for known in self.before
+            if Phase.RESIDENT in known.may
+            and (left := self.after[known.key].gone) is not None
+            and (left.step, left.how) == (self.index, "evicted")
+        }
+        return frozenset(gone) | frozenset(self.eviction.victims)
 
     # -- readings ---------------------------------------------------------------------------------------------------------------
 
@@ -184,6 +198,8 @@ def story(known: Known) -> str:
         return f"{known.key} was begun at {nth(known.since)} and not committed"
     if known.may == frozenset({Phase.DEFERRED}):
         return f"{known.key} was deferred at {nth(known.since)} and its parent is not resident"
+    if known.maybe_present:
+        return f"{known.key} was stored at {nth(known.since)} and may still be there"
     if known.gone is not None:
         return f"{known.key} was {known.gone.how} at {nth(known.gone.step)}"
     if known.refused >= 0:

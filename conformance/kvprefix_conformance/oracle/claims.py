@@ -261,8 +261,9 @@ MUST_HITS: Mapping[str, tuple[MustHit, ...]] = {
         ("a snapshot compared", offers("snapshot")),
     ),
     "EVT-2": _hits(
+        ("a put's removed and stored events", both(_tells_removals, evicts)),
         ("a stored event with its parent", lambda terms: terms.capabilities.event_parents),
-        ("a removed event of a child", both(_tells_removals, evicts)),
+        ("a removed event of a child", both(_tells_removals, evicts, lambda terms: terms.orders_evictions)),
     ),
 }  # fmt: skip
 

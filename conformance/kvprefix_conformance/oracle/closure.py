@@ -36,6 +36,8 @@ def _own_parent(case: Case, victims: tuple[str, ...], evidence: str) -> Iterator
     if not case.is_put or not isinstance(case.offer.parent, str):
         return
     parent = case.before[case.offer.parent]
+    if not parent.maybe_present:
+        return  # a hole: what is above it is no ancestor
     own = [parent, *case.before.above(parent.key)]
     if any(known.key in victims for known in own) and _chained(case.offer.options.cache_group, parent):
         because = f"{case.key} needs its ancestors, and its own put at {nth(case.index)} evicted {parent.key}"
@@ -117,16 +119,15 @@ def _orphans(ledger: Ledger) -> Iterator[tuple[Known, Known]]:
 
 def seen(case: Case) -> Iterator[Violation]:
     """Must-hits: evictions with a branching forest in the store, a closed set that was looked at, chains over several calls."""
-    victims = set(case.eviction.victims) | set(case.departed())
-    if victims:
-        _note_eviction(case, victims)
+    if case.taken:
+        _note_eviction(case, case.taken)
     families = [known for known in case.after if known.surely_resident and isinstance(case.after.parent(known.key), str)]
     if len(families) >= 2 and (case.seen.resident is not None or case.answered):
         case.hit("PFX-2", "a chain looked at")
     yield from ()
 
 
-def _note_eviction(case: Case, victims: set[str]) -> None:
+def _note_eviction(case: Case, victims: frozenset[str]) -> None:
     with_parent = [known for known in case.before if known.surely_resident and isinstance(case.before.parent(known.key), str)]
     parents = {case.before.parent(known.key) for known in with_parent}
     if with_parent:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kvprefix.api import UNKNOWN, Admission, Event, EventKind, Parent, Removal
+from kvprefix.api import Admission, Event, EventKind, Parent, Removal
+from kvprefix.keys import lineage_of
 from kvprefix_conformance.codec import event_to_json, parent_from_json
 from kvprefix_conformance.oracle.case import Case, Rules, nth, story
 from kvprefix_conformance.oracle.ledger import Ledger, Mirror
@@ -113,11 +114,18 @@ def parents_are_told(case: Case) -> Iterator[Violation]:
         declared = case.mid.parent(event.key) if event.kind is EventKind.STORED else None
         if declared is None or not case.mid[event.key].copies:
             continue
-        if event.parent != declared and not (declared is UNKNOWN and event.parent == UNKNOWN):
+        if not _same_parent(event.parent, declared):
             because = f"{event.key} was stored with parent {_name(declared)}, its event says {_name(event.parent)}"
             yield case.broken("event-parent", because, expected=_name(declared), got=_name(event.parent), evidence="events")
         elif isinstance(declared, str):
             case.hit("EVT-2", "a stored event with its parent")
+
+
+def _same_parent(told: Parent, declared: Parent) -> bool:
+    """A key in lineage form knows its parent's identity, not its whole key (KEY-8)."""
+    if told == declared:
+        return True
+    return isinstance(declared, str) and (lineage := lineage_of(declared)) is not None and told == lineage.identity
 
 
 def _name(parent: Parent) -> str:
@@ -159,6 +167,8 @@ def removed_then_stored(case: Case) -> Iterator[Violation]:
     if case.step.op != "put" or case.batch:
         return  # the events of a batch come together
     kinds = [event.kind for event in case.seen.events or ()]
+    if EventKind.REMOVED in kinds and EventKind.STORED in kinds:
+        case.hit("EVT-2", "a put's removed and stored events")
     first_stored = kinds.index(EventKind.STORED) if EventKind.STORED in kinds else len(kinds)
     if EventKind.REMOVED in kinds[first_stored:]:
         text = ", ".join(f"{event.kind.value} {event.key}" for event in case.seen.events or ())

@@ -164,7 +164,7 @@ def leaves(case: Case, gone: set[str]) -> list[Known]:
 
 def _ancestors_of_put(case: Case) -> set[str]:
     own = {case.key}
-    if case.is_put and isinstance(case.offer.parent, str):
+    if case.is_put and isinstance(case.offer.parent, str) and case.before[case.offer.parent].maybe_present:
         own |= {case.offer.parent, *(known.key for known in case.before.above(case.offer.parent))}
     return own
 
@@ -175,7 +175,7 @@ def _ancestors_of_put(case: Case) -> set[str]:
 
 def seen(case: Case) -> Iterator[Violation]:
     """Must-hits: protected objects that outlived a pass or a removal, and leases that were seen to end."""
-    if case.is_put and (case.eviction.victims or (case.pressed and case.answer is Answer.NO_SPACE)):
+    if case.taken or (case.is_put and case.pressed and case.answer is Answer.NO_SPACE):
         for known in case.after:
             if known.surely_resident and case.before[known.key].surely_resident:
                 _note_survivor(case, case.before[known.key])

@@ -25,15 +25,18 @@ def answer_fits_the_key(case: Case) -> Iterator[Violation]:
     elif known.may == PENDING and not force:
         allowed = {Answer.IN_PROGRESS}
     elif known.surely_present:
-        allowed = {Answer.OK, Answer.PROTECTED} | ({Answer.IN_PROGRESS} if known.may & PENDING and not force else set())
+        allowed = {Answer.OK} if force else {Answer.OK, Answer.PROTECTED}
+        if force and case.terms.capabilities.removal is Removal.REFUSE and case.before.below(case.key, surely=False):
+            allowed.add(Answer.PROTECTED)
+        if known.may & PENDING and not force:
+            allowed.add(Answer.IN_PROGRESS)
     else:
         return
     if got not in allowed:
         names = " or ".join(sorted(answer.value for answer in allowed))
         because = f"{story(known)}, and remove is answered {got.value}"
-        yield case.broken(
-            "hostile-key" if aliased(case.before, case.key) else "remove-answer", because, expected=names, got=got.value
-        )
+        kind = "hostile-key" if aliased(case.before, case.key) else "remove-answer"
+        yield case.broken(kind, because, expected=names, got=got.value)
     elif got is Answer.NOT_FOUND:
         case.hit("STO-9", "an absent key removed")
     elif known.may == PENDING:

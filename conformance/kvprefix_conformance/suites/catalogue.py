@@ -1,4 +1,7 @@
-"""The catalogue of checks: a machine per emphasis, and the directed scenarios; what each is for and what it needs."""
+"""The catalogue of checks: the directed scenarios, and a machine per emphasis; what each is for and what it needs.
+
+Within a profile the directed ones come first: what they find is shown by a scenario that somebody wrote to be read.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,6 @@ _PRT = "PRT-1 PRT-2 PRT-3 PRT-4 PRT-5"
 _PFX = "PFX-1 PFX-4 PFX-5 PFX-6 PFX-7 PFX-8 PFX-9 PFX-10 PFX-12"
 
 _OBJECT_STORE = [
-    _machine("objects", "object-store", "Random calls on few keys: stores, reads, two-phase puts, batches, removals.", _STO),
     _script("object-store", object_store.round_trip, "STO-1 STO-3 STO-4 STO-6 STO-9"),
     _script("object-store", object_store.duplicates, "STO-2 STO-1 STO-6"),
     _script("object-store", object_store.hostile_keys, "STO-10", fits=_keeps_bytes),
@@ -98,10 +100,10 @@ _OBJECT_STORE = [
     _script("object-store", object_store.batch_under_pressure, "STO-8 STO-1", "put_many"),
     _script("object-store", object_store.from_another_client, "STO-1 STO-4", fits=_several_clients),
     _script("object-store", object_store.undeclared_options, "PRT-4 PFX-12 STO-7"),
+    _machine("objects", "object-store", "Random calls on few keys: stores, reads, two-phase puts, batches, removals.", _STO),
 ]
 
 _PROTECTED_STORE = [
-    _machine("protection", "protected-store", "Random leases, pins, reads and clock steps to deadlines, under pressure.", _PRT),
     _script("protected-store", protected_store.lease_deadline, "PRT-1 PRT-2", "lease remove advance"),
     _script("protected-store", protected_store.longest_lease_stays, "PRT-2", "lease remove advance"),
     _script("protected-store", protected_store.read_after_longer_lease, "PRT-2", "lease remove advance", _leases_by_reads),
@@ -119,10 +121,10 @@ _PROTECTED_STORE = [
     _script("protected-store", protected_store.in_use, "PRT-1", "pin unpin"),
     _script("protected-store", protected_store.lease_of_a_child, "PRT-2", "lease remove", _lineage),
     _script("protected-store", protected_store.put_with_lease, "PRT-1 PRT-2", "lease advance"),
+    _machine("protection", "protected-store", "Random leases, pins, reads and clock steps to deadlines, under pressure.", _PRT),
 ]
 
 _EVICTION_SAFE = [
-    _machine("closure", "eviction-safe", "Random forests stored in order under pressure, with touches, leases and batches.", _PFX),
     _script("eviction-safe", eviction_safe.fork_under_pressure, "PFX-1 PFX-7 PFX-9"),
     _script("eviction-safe", eviction_safe.grown_together, "PFX-10 PFX-1 PFX-2"),
     _script("eviction-safe", eviction_safe.same_instant, "PFX-10 PFX-1"),
@@ -134,7 +136,7 @@ _EVICTION_SAFE = [
     _script("eviction-safe", eviction_safe.edge_of_room, "PFX-6"),
     _script("eviction-safe", eviction_safe.guarded_ancestors, "PFX-5", "advance", _patient),
     _script("eviction-safe", eviction_safe.open_child, "PFX-5 PFX-1", "put_begin put_commit"),
-    _script("eviction-safe", eviction_safe.oldest_first, "PFX-9 PRT-3", "advance", _patient),
+    _script("eviction-safe", eviction_safe.oldest_first, "PFX-9 PRT-3", "advance", _patient, units=8),
     _script("eviction-safe", eviction_safe.duplicate_put_and_recency, "PFX-9 STO-2"),
     _script("eviction-safe", eviction_safe.tail_keeps_head, "PFX-9", "remove advance", _patient),
     _script("eviction-safe", eviction_safe.removal_with_children, "PFX-8", "remove"),
@@ -143,15 +145,10 @@ _EVICTION_SAFE = [
     _script("eviction-safe", eviction_safe.eventually, "PFX-6"),
     _script("eviction-safe", eviction_safe.many_probes, "PFX-6 PRT-3"),
     _script("eviction-safe", eviction_safe.other_cache_groups, "PFX-12 PFX-8", fits=_several_groups, units=8),
+    _machine("closure", "eviction-safe", "Random forests stored in order under pressure, with touches, leases and batches.", _PFX),
 ]
 
 _PREFIX_AWARE = [
-    _machine(
-        "admission",
-        "prefix-aware",
-        "Random forests stored in any order, removals, open writes, cycles, events.",
-        "PFX-2 PFX-3 EVT-2",
-    ),
     _script("prefix-aware", prefix_aware.out_of_order, "PFX-3 PFX-2"),
     _script("prefix-aware", prefix_aware.deferred, "PFX-3 STO-6", fits=_admits(Admission.DEFER)),
     _script("prefix-aware", prefix_aware.deferred_goes_first, "PFX-3", fits=_admits(Admission.DEFER)),
@@ -163,11 +160,17 @@ _PREFIX_AWARE = [
     _script("prefix-aware", prefix_aware.removal_leaves_no_orphan, "PFX-2 PFX-8", "remove"),
     _script("prefix-aware", prefix_aware.batch_of_a_chain, "STO-8 PFX-3", "put_many"),
     _script("prefix-aware", prefix_aware.mirror, "EVT-1 EVT-2", "events"),
+    _machine(
+        "admission",
+        "prefix-aware",
+        "Random forests stored in any order, removals, open writes, cycles, events.",
+        "PFX-2 PFX-3 EVT-2",
+    ),
 ]
 
 _PREFIX_INDEX = [
-    _machine("index", "prefix-index", "Random stores, lookups and removals on a forest; no bytes are read.", "PFX-4 EVT-1"),
     _script("prefix-index", prefix_aware.index, "PFX-4", "match"),
+    _machine("index", "prefix-index", "Random stores, lookups and removals on a forest; no bytes are read.", "PFX-4 EVT-1"),
 ]
 
 CHECKS: tuple[Check, ...] = (*_OBJECT_STORE, *_PROTECTED_STORE, *_EVICTION_SAFE, *_PREFIX_AWARE, *_PREFIX_INDEX)

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kvprefix.api import ROOT, UNKNOWN, CacheGroup, Parent, Pin, PutOptions, Transport
+from kvprefix.api import ROOT, UNKNOWN, CacheGroup, Parent, Pin, PutOptions
 from kvprefix_conformance.oracle.ledger import Phase
 from kvprefix_conformance.oracle.shield import used
 from kvprefix_conformance.records import Step
@@ -117,8 +117,7 @@ def put_again(scene: Scene) -> None:
     """A duplicate put: another value, another size, another parent."""
     block = scene.pick(scene.there())
     parents: list[Parent | None] = [None, None, ROOT, scene.pick(scene.blocks).key]
-    parent = scene.pick(parents) if Transport.ARGUMENT in scene.run.caps.lineage else None
-    scene.run.put(block, size=scene.size(scene.pick((1, 2, "small"))), parent=parent)
+    scene.run.put(block, size=scene.size(scene.pick((1, 2, "small"))), parent=scene.pick(parents))
 
 
 def put_orphan(scene: Scene) -> None:
@@ -130,6 +129,8 @@ def put_orphan(scene: Scene) -> None:
 
 def put_cycle(scene: Scene) -> None:
     """A lineage that closes on itself."""
+    if not scene.run.parents_are_free:
+        return
     block = scene.pick(scene.forest)
     below = [b for b in scene.forest if block in scene.path(b)]
     scene.run.put(block, parent=scene.pick(below).key)
@@ -147,7 +148,8 @@ def put_other_group(scene: Scene) -> None:
 def put_below_other_group(scene: Scene) -> None:
     """A full object that names an object of another cache group as its parent."""
     window = scene.run.block("w", unknown=True)
-    scene.run.put(attrs.evolve(scene.pick(scene.forest), parent=window.key))
+    if scene.run.parents_are_free:
+        scene.run.put(attrs.evolve(scene.pick(scene.forest), parent=window.key))
 
 
 def put_many(scene: Scene) -> None:

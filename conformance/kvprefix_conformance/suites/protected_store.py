@@ -172,19 +172,21 @@ def soft_pinned_child(run: Run) -> None:
 
 
 def soft_pin_ends(run: Run) -> None:
-    """A soft pin ends at the deadline fixed at write, whatever was read meanwhile."""
-    a = run.block("a", unknown=True)
-    run.put_patiently(a, options=PutOptions(pin=Pin.SOFT, soft_pin_ms=50))
+    """A soft pin ends at the deadline fixed at write, whatever was read meanwhile; then the object goes in its turn."""
+    a, ttl = run.block("a", unknown=True), run.caps.lease_ttl_ms
+    run.put_patiently(a, options=PutOptions(pin=Pin.SOFT, soft_pin_ms=ttl + 50))
     run.wait(1)
-    _fill(run, leave=1)
+    others = _fill(run, leave=1)
     run.put_patiently(run.block("q1", unknown=True))
     run.look([a])
-    run.wait(25)
-    run.do("exists", a)
-    run.wait(25 + run.caps.lease_ttl_ms)
-    if run.offers("probe"):
-        run.do("probe", a)
+    run.wait(25 - len(others))
+    run.read([a])
+    run.wait(1)
+    run.read([*others, run.block("q1", unknown=True)])
+    run.wait(ttl + 50 - 27)
     run.put_patiently(run.block("q2", unknown=True))
+    run.look([a])
+    run.wait(1)
     run.put_patiently(run.block("q3", unknown=True))
     run.look([a])
 

@@ -112,7 +112,7 @@ class Run:
         """A block of the world under this name; without a parent a root, or of unknown lineage."""
         key = self.prefix + name
         above: Parent = UNKNOWN if unknown else ROOT if parent is None else parent.key
-        if Transport.ARGUMENT not in self.caps.lineage and Transport.KEY in self.caps.lineage and not unknown:
+        if not self.parents_are_free and Transport.KEY in self.caps.lineage and not unknown:
             key = _lineage_key(name, _short(parent.key) if parent is not None else "")
         return Block(key, above)
 
@@ -147,12 +147,17 @@ class Run:
         """The arguments of a put of this block with a fresh value."""
         bytes_ = self.sizes.of(units) if size is None else size
         item: dict[str, Json] = {"key": block.key, "value": {"fill": self.fill(block.key), "size": bytes_}}
-        above = block.parent if parent is None else parent
+        above = block.parent if parent is None or not self.parents_are_free else parent
         if above is not UNKNOWN and self._tells_at_put():
             item["parent"] = parent_to_json(above)
         if options != PutOptions():
             item["options"] = options_to_json(options)
         return item
+
+    @property
+    def parents_are_free(self) -> bool:
+        """A put may name any parent: it is an argument (or lineage is tested as if it were)."""
+        return not self.caps.lineage or Transport.ARGUMENT in self.caps.lineage
 
     def _tells_at_put(self) -> bool:
         return self.caps.lineage != frozenset({Transport.EVENT})

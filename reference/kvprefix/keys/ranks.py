@@ -174,7 +174,7 @@ def select_store_layout(
         and list(groups) == [frozenset({LayerKind.FULL})]
         and str(config.get("enable_cross_layers_blocks", "False")).lower() != "true"
     )
-    if form is not None and shareable and wanted is not None and wanted >= split.tp and wanted % split.tp == 0:
+    if form is not None and shareable and wanted is not None and wanted % split.tp == 0:
         if num_kv_heads % wanted == 0:
             return StoreLayout(wanted, shared_namespace(form, wanted, split.pp))
         if num_kv_heads == 1:
@@ -184,7 +184,7 @@ def select_store_layout(
 
 def shard_ranks(rank: Rank, split: Split, store_tp: int) -> tuple[Rank, ...]:
     """Under a shared layout: the shards that one TP rank writes and reads, as keys name them."""
-    if whole(store_tp, "the store TP size", least=split.tp) % split.tp:
+    if whole(store_tp, "the store TP size", least=1) % split.tp:
         raise KeyInputError(f"store TP size {store_tp} is not a multiple of TP size {split.tp}.")
     each = store_tp // split.tp
     return tuple(attrs.evolve(rank, tp=shard) for shard in range(rank.tp * each, (rank.tp + 1) * each))

@@ -10,7 +10,7 @@ import attrs
 from kvprefix.api import ExistsLeases
 from kvprefix.errors import NotAllowed
 from kvprefix.model.actions import Exists, ExistsMany, Get, GetMany, Match, Outcome, Probe
-from kvprefix.model.protection import with_lease
+from kvprefix.model.leases import with_lease
 from kvprefix.model.values import FOREVER, Rules, State, softly_pinned
 
 

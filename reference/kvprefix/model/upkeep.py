@@ -11,7 +11,7 @@ from kvprefix.api import UNKNOWN, Answer, CacheGroup, Event, EventKind, PinResul
 from kvprefix.errors import NotAllowed
 from kvprefix.model.actions import Advance, Choice, Clear, EvictionPass, Lease, Outcome, PinObject, Register, Remove, Unpin
 from kvprefix.model.eviction import evict, pass_goal
-from kvprefix.model.protection import with_lease
+from kvprefix.model.leases import with_lease
 from kvprefix.model.values import (
     PENDING,
     RESIDENT,

@@ -26,7 +26,7 @@ from kvprefix.api import (
 from kvprefix.errors import NotAllowed
 from kvprefix.model.actions import NO_CHOICE, Choice, Outcome, Put, PutAbort, PutBegin, PutCommit, PutMany
 from kvprefix.model.eviction import make_room
-from kvprefix.model.protection import group_lease, with_lease
+from kvprefix.model.leases import group_lease, with_lease
 from kvprefix.model.values import (
     DEFERRED,
     FOREVER,

@@ -54,6 +54,8 @@ class Audit:
         self._charge = max(1, geometry.charge(block_bytes))
         self.evidence = _evidence_of(backend, client)
         self._follows = self.evidence is Evidence.EVICTIONS
+        self._ordered = self._capabilities.eviction_order is EvictionOrder.DESCENDANTS_FIRST
+        self._is_closed = self._capabilities.prefix_closed
         #: Kept up to date where evictions are reported.
         self._forest = ResidentForest()
         #: Where there are snapshots: whatever was stored, with its parent.
@@ -75,17 +77,16 @@ class Audit:
 
     def resident(self, chain: Sequence[str]) -> list[bool] | None:
         """Which blocks of the chain are resident; None where that is not known without asking."""
-        return [key in self._forest for key in chain] if self._follows else None
+        return self._forest.which(chain) if self._follows else None
 
     # -- one answer -------------------------------------------------------------------------------------------------------------
 
-    def matched(self, chain: Sequence[str], matched: int, call: str) -> None:
-        """``call`` found this many leading blocks."""
+    def matched(self, chain: Sequence[str], matched: int, call: str, resident: Sequence[bool] | None) -> None:
+        """``call`` found this many leading blocks; ``resident`` is what :meth:`resident` said before."""
         if not 0 <= matched <= len(chain):
             raise Breach("PFX-4", f"{call} of {len(chain)} blocks finds {matched}")
         self.counters.matched += matched
-        known = self.resident(chain)
-        if known is None or matched == (expected := leading(known)):
+        if resident is None or matched == (expected := leading(resident)):
             return
         if matched > expected:
             requirement, told = "STO-4", f"{chain[expected]!r} is a hit, but it was never stored or its eviction was reported"
@@ -136,12 +137,10 @@ class Audit:
     def _evicted(self, key: str, result: PutResult) -> None:
         if result.evicted is None:
             raise Breach("STO-7", f"the put of {key!r} does not say what it evicted, as is declared")
-        closed = self._capabilities.eviction_order is EvictionOrder.DESCENDANTS_FIRST
         for victim in result.evicted:
             if victim not in self._forest:
                 raise Breach("STO-7", f"the put of {key!r} reports the eviction of {victim!r}, which was not resident")
-            children = self._forest.children(victim)
-            if closed and children:
+            if self._ordered and (children := self._forest.children(victim)):
                 raise Breach("PFX-1", f"the put of {key!r} evicts {victim!r} while its child {min(children)!r} is resident")
             self._forest.evicted(victim)
         self.counters.evictions = (self.counters.evictions or 0) + len(result.evicted)
@@ -149,13 +148,14 @@ class Audit:
     def _stored(self, key: str, parent: str | None) -> None:
         if self._follows:
             self._forest.stored(key, parent)
-            self._closed(self._forest.orphans, f"after the put of {key!r}")
+            if orphans := self._forest.orphans:
+                self._closed(orphans, f"after the put of {key!r}")
         elif self.evidence is Evidence.SNAPSHOTS:
             self._parents[key] = parent
 
     def _closed(self, orphans: int, when: str) -> None:
         self.counters.orphans_max = max(self.counters.orphans_max or 0, orphans)
-        if orphans and self._capabilities.prefix_closed:
+        if orphans and self._is_closed:
             raise Breach("PFX-2", f"{orphans} resident blocks have a missing ancestor {when}")
 
     # -- the whole store --------------------------------------------------------------------------------------------------------

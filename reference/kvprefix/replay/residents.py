@@ -6,7 +6,7 @@ that it makes, or stops being, orphans. Elsewhere a snapshot of the resident key
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 
 def leading(flags: Iterable[bool]) -> int:
@@ -42,6 +42,10 @@ class ResidentForest:
         """How many resident blocks have a missing ancestor."""
         return len(self._orphans)
 
+    def which(self, keys: Sequence[str]) -> list[bool]:
+        """For each key whether it is resident."""
+        return list(map(self._parent.__contains__, keys))
+
     def children(self, key: str) -> Collection[str]:
         """The resident children."""
         return self._children.get(key, ())
@@ -56,7 +60,7 @@ class ResidentForest:
             if parent not in self._parent or parent in self._orphans:
                 self._orphans.add(key)
                 return
-        stack = [key]
+        stack = [key] if key in self._children else []
         while stack:
             found = [child for child in self._children.get(stack.pop(), ()) if child in self._orphans]
             self._orphans.difference_update(found)
@@ -71,7 +75,7 @@ class ResidentForest:
             if not siblings:
                 del self._children[parent]
         self._orphans.discard(key)
-        stack = [key]
+        stack = [key] if key in self._children else []
         while stack:
             cut = [child for child in self._children.get(stack.pop(), ()) if child not in self._orphans]
             self._orphans.update(cut)

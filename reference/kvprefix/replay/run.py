@@ -182,7 +182,8 @@ class Replay:
 
     def _look_up(self, chain: Sequence[str]) -> tuple[int, int | None]:
         """Length of the longest resident prefix; and the number of all resident blocks, where that is known."""
-        resident = self._audit.resident(chain)
+        known = self._audit.resident(chain)
+        flags: Sequence[bool] | None = known
         if self._lookup is Lookup.MATCH:
             matched = self._client.match(chain)
         elif self._lookup is Lookup.BATCH:
@@ -190,11 +191,10 @@ class Replay:
             if len(flags) != len(chain):
                 raise Breach("STO-8", f"exists_many of {len(chain)} keys gives {len(flags)} answers")
             matched = leading(flags)
-            resident = resident or flags
         else:
             matched = leading(self._client.exists(key) for key in chain)
-        self._audit.matched(chain, matched, _LOOKUP_CALL[self._lookup])
-        return matched, None if resident is None else sum(resident)
+        self._audit.matched(chain, matched, _LOOKUP_CALL[self._lookup], known)
+        return matched, None if flags is None else sum(flags)
 
     def _read(self, prefix: Sequence[str]) -> int:
         """Read the matched blocks; how many were still there before the first that was not."""

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, TypeVar, cast
 
@@ -61,7 +61,7 @@ class TraceReader:
 
     Fields that the format does not have are ignored; lines may end in CR LF. Raises TraceError for the first bad line, or with
     ``keep_going`` skips it, counts it in ``bad_lines`` and hands it to ``on_bad``; what concerns the whole source (it cannot be
-    read, is damaged, has no request) always raises. Each iteration starts anew.
+    read, is damaged, has no request) always raises. Each iteration starts anew; closing it closes the source.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class TraceReader:
         self._size = 0
         self._raw: IO[bytes] | None = None
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Generator[Request, None, None]:
         self._restart()
         with self._opened() as stream:
             for line in self._lines(stream):

@@ -10,7 +10,7 @@ from kvprefix.store.core import Core
 from kvprefix.store.node import Node
 
 
-class _Stage:
+class Stage:
     """The members of one batch, placed as drafts that nobody sees, and what must not be evicted for them."""
 
     def __init__(self, core: Core) -> None:
@@ -65,7 +65,7 @@ class _Stage:
 
 def put_all(core: Core, items: Sequence[PutItem]) -> tuple[list[Answer], tuple[str, ...]]:
     """One answer per item, and the keys that were evicted. Refused: each answers what the first refused one did."""
-    stage = _Stage(core)
+    stage = Stage(core)
     for item in items:
         refusal = stage.add(item)
         if refusal is not None:

@@ -250,11 +250,13 @@ class Core:
         return True
 
     def touch(self, node: Node) -> None:
-        """Recency (PFX-9). O(1): nothing moves until a victim is looked for."""
+        """Recency (PFX-9). O(1): nothing moves, unless the object was next to go; amortised O(log n) then."""
         self.tick += 1
         self.policy.touched(node, self.tick)
         if node.family is not None:
             node.family.stamp = max(node.family.stamp, node.stamp)
+        if node.ready and node.queue is not None:
+            node.queue.tidy()
 
     # ---- lineage beside the data path
 

@@ -7,7 +7,7 @@ top: a node that rose meanwhile is put back, one that lost its claim is dropped.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 
@@ -49,11 +49,7 @@ class LazyHeap(Generic[T]):
         """Enter a node that is not queued here."""
         hand, self._hand = self._hand, node
         if hand is not None:
-            rank = self._revise(hand)
-            if rank is None:
-                self._dead -= 1
-            else:
-                heapq.heappush(self._heap, (rank, hand))
+            self._lay_down(hand)
         if self._sweeping:
             self._sweep()
 
@@ -64,28 +60,40 @@ class LazyHeap(Generic[T]):
             self._sweep()
         elif self._dead > _SWEEP_ABOVE and self._dead * 2 > len(self._heap):
             self._sweeping, self._heap = self._heap, self._sweeping
+        else:
+            self.tidy()
 
     def regain(self) -> None:
         """A queued node that had lost its claim has it again, before its entry was found dead."""
         self._dead -= 1
 
+    def tidy(self) -> bool:
+        """Look at the top entry; whether it was out of date, and is not the top any more. Called as entries go out of date, so that
+        little of that is left to do when the head is asked for.
+        """
+        heap = self._lower()
+        if not heap:
+            return False
+        rank, node = heap[0]
+        true = self._revise(node)
+        if true == rank:
+            return False
+        if true is None:
+            heapq.heappop(heap)
+            self._dead -= 1
+        else:
+            heapq.heapreplace(heap, (true, node))
+        return True
+
     def head(self) -> T | None:
-        """The node of lowest true rank, still queued; None where there is none."""
-        if self._hand is not None:
-            self._lay_down()
-        while True:
-            heap = self._lower()
-            if not heap:
-                return None
-            rank, node = heap[0]
-            true = self._revise(node)
-            if true == rank:
-                return node
-            if true is None:
-                heapq.heappop(heap)
-                self._dead -= 1
-            else:
-                heapq.heapreplace(heap, (true, node))
+        """The node of lowest true rank, still queued; None where there is none. It may pay for touches and losses before it."""
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            self._lay_down(hand)
+        while self.tidy():
+            pass
+        heap = self._lower()
+        return heap[0][1] if heap else None
 
     def pop(self) -> T | None:
         """Take out the node of lowest true rank."""
@@ -103,14 +111,12 @@ class LazyHeap(Generic[T]):
             heapq.heappop(self._lower())
         return node
 
-    def _lay_down(self) -> None:
-        hand, self._hand = self._hand, None
-        if hand is not None:
-            rank = self._revise(hand)
-            if rank is None:
-                self._dead -= 1
-            else:
-                heapq.heappush(self._heap, (rank, hand))
+    def _lay_down(self, node: T) -> None:
+        rank = self._revise(node)
+        if rank is None:
+            self._dead -= 1
+        else:
+            heapq.heappush(self._heap, (rank, node))
 
     def _lower(self) -> list[tuple[int, T]]:
         """Of the two heaps the one with the lower top (the other one is empty unless a sweep is on)."""
@@ -124,15 +130,4 @@ class LazyHeap(Generic[T]):
         """Move a few entries of the old heap, and drop the dead among them: the cost of a rebuild, never in one piece."""
         for _ in range(min(4, len(self._sweeping))):
             _, node = self._sweeping.pop()
-            rank = self._revise(node)
-            if rank is None:
-                self._dead -= 1
-            else:
-                heapq.heappush(self._heap, (rank, node))
-
-    def __iter__(self) -> Iterator[T]:
-        """Every node with an entry, dead ones included, in no order: for tests only."""
-        yield from (node for _, node in self._heap)
-        yield from (node for _, node in self._sweeping)
-        if self._hand is not None:
-            yield self._hand
+            self._lay_down(node)
