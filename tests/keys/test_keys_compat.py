@@ -45,7 +45,7 @@ NAMESPACES = ["", shared_namespace(SharedFormat.LBHNC, 4, 1), mqa_namespace(1), 
 WIDE_NAMESPACES = [
     shared_namespace(SharedFormat.LBNHC, 16, 12), mqa_namespace(10), rank_local_namespace(32, 10, "nl_HC2"),
 ]  # fmt: skip
-PIECES = st.lists(st.sampled_from(["a", "b", "@", "@tp_rank:0", *(n for n in NAMESPACES if n)]), max_size=4).map("".join)
+PIECES = st.lists(st.sampled_from(["a", "b\n", "@", "@tp_rank:0", *(n for n in NAMESPACES if n)]), max_size=4).map("".join)
 CLEAN = PIECES.map(lambda text: text.replace("@", ""))
 NUMBERS = st.sampled_from([-1, 0, 1, 12])
 RANKS = st.builds(Rank, NUMBERS, NUMBERS, NUMBERS, NUMBERS)

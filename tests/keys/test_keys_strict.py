@@ -269,6 +269,12 @@ def test_no_two_situations_share_a_key() -> None:
         owners[key] = name
 
 
+def test_no_two_deployments_share_a_fingerprint() -> None:
+    """On its own, whatever the hashes are: a look-ahead or a root seed must not be told apart by luck of the other part."""
+    deployments = {given["compatibility"] for given in SITUATIONS.values()}
+    assert len({fingerprint(compatibility) for compatibility in deployments}) == len(deployments) > 20
+
+
 def test_the_same_hash_is_still_told_apart() -> None:
     """For these the block hash is the same: only the form keeps them apart, where vLLM's does not."""
     same = ["revision", "organisation", "kv dtype", "layout", "tp", "pp", "dcp", "coarse chunk", "partial tail", "cache group kind"]
@@ -449,6 +455,7 @@ def test_without_a_length_a_chain_ends_at_its_last_full_block() -> None:
         lambda: Span.of(8, 16),
         lambda: Span.of(16, 0),
         lambda: Span(SpanKind.BLOCK, 1 << 32, 1 << 32),
+        lambda: Span(SpanKind.TAIL, 1 << 32, 4),
         lambda: LineageKey(BLOCK, None),
         lambda: LineageKey(BLOCK, "00" * 32),
         lambda: chain_keys(SPACE, [HASH], hash_unit=0),
