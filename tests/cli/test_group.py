@@ -114,3 +114,10 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_was_closed_before_the_start_is_no_bug_of_ours(closed: str) -> None:
+    command = f'"{sys.executable}" -m kvprefix_conformance.cli list {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

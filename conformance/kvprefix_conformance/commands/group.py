@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -85,7 +86,7 @@ class KvprefixGroup(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and exit with the right code; never a traceback for bad input."""
-        _tolerate_any_text()
+        _make_streams_usable()
         extra["standalone_mode"] = False
         try:
             with _signals_interrupt():
@@ -130,8 +131,11 @@ def _complain(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _tolerate_any_text() -> None:
-    """A terminal that cannot show a character shows its escape instead."""
+def _make_streams_usable() -> None:
+    """A stream that was closed before the start goes nowhere; a terminal that cannot show a character shows its escape instead."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
