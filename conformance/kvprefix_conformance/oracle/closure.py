@@ -1,14 +1,14 @@
 """Closure: no ancestor goes before its descendants, and nothing is resident without its parent. Carries PFX-1, PFX-2 and PFX-10.
 
-The proof of PFX-1 without events: the parent was resident when the child's life began, the child never left, and the parent is seen
-gone though nobody removed it. With reported evictions or events the order inside one pass is judged too.
+The proof of PFX-1 without events: the parent was resident after the child's life began, the child never left, and the parent is
+seen gone though nobody removed it. With reported evictions or events the order inside one pass is judged too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvprefix.api import Answer, CacheGroup
+from kvprefix.api import CacheGroup
 from kvprefix_conformance.oracle.case import Case, Rules, nth
 from kvprefix_conformance.oracle.ledger import PENDING, Known, Ledger, Phase
 from kvprefix_conformance.records import Violation
@@ -32,7 +32,7 @@ def descendants_go_first(case: Case) -> Iterator[Violation]:
 
 
 def _own_parent(case: Case, victims: tuple[str, ...], evidence: str) -> Iterator[Violation]:
-    """A put that evicts its own ancestor: PFX-6 (they count as protected), and PFX-1 where it is stored all the same."""
+    """A put that evicts its own ancestor: PFX-6, for they count as protected. Not PFX-1: the object was not there yet."""
     if not case.is_put or not isinstance(case.offer.parent, str):
         return
     parent = case.before[case.offer.parent]
@@ -42,9 +42,6 @@ def _own_parent(case: Case, victims: tuple[str, ...], evidence: str) -> Iterator
     if any(known.key in victims for known in own) and _chained(case.offer.options.cache_group, parent):
         because = f"{case.key} needs its ancestors, and its own put at {nth(case.index)} evicted {parent.key}"
         yield case.broken("own-ancestor-evicted", because, expected=f"{parent.key} stays", got="evicted", evidence=evidence)
-        if case.result.answer in (Answer.STORED, Answer.OK) and parent.key in victims:
-            because = f"{case.key} is stored, its parent {parent.key} was evicted on the way at {nth(case.index)}"
-            yield from _orphaned(case, case.after[case.key], parent, because, evidence)
 
 
 def _chained(group: CacheGroup, parent: Known) -> bool:
@@ -67,7 +64,8 @@ def parents_outlive_children(case: Case) -> Iterator[Violation]:
 def _orphaned_by_eviction(ledger: Ledger) -> Iterator[tuple[Known, Known]]:
     for child, parent in _pairs(ledger):
         evicted = parent.gone is not None and parent.gone.how == "evicted" and not parent.maybe_present
-        if evicted and (child.surely_resident or child.may == PENDING) and parent.last >= child.born - 1:
+        # Seen after the child's life began: else it may have gone for the child's own put, which is PFX-6's matter.
+        if evicted and (child.surely_resident or child.may == PENDING) and parent.last >= child.born:
             yield child, parent
 
 
