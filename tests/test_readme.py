@@ -15,7 +15,7 @@ from kvprefix_conformance.cli import main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: (command line after the prompt, expected output)
-BLOCKS = re.findall(r"```console\n\$ (.+)\n(.*?)```", README, flags=re.DOTALL)
+BLOCKS = re.findall(r"```console\n\$ ([^\n]+)\n(.*?)```", README, flags=re.DOTALL)
 #: What differs from run to run.
 VOLATILE = re.compile(r"^(time .*|.*\d s$)", flags=re.MULTILINE)
 
@@ -24,7 +24,15 @@ def stable_lines(text: str) -> list[str]:
     return [line.rstrip() for line in VOLATILE.sub("", text).splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize(("command", "expected"), [b for b in BLOCKS if b[0].startswith("kvprefix ")])
+RUN_HERE = [block for block in BLOCKS if block[0].startswith("kvprefix ")]
+
+
+def test_the_blocks_were_found() -> None:
+    assert len(RUN_HERE) >= 1
+    assert len(BLOCKS) > len(RUN_HERE)
+
+
+@pytest.mark.parametrize(("command", "expected"), RUN_HERE)
 def test_a_console_block_shows_what_the_command_prints(command: str, expected: str) -> None:
     result = CliRunner().invoke(main, shlex.split(command)[1:], env={"COLUMNS": "120"})
     assert stable_lines(result.stdout) == stable_lines(expected)
