@@ -19,7 +19,7 @@ from kvprefix.store import ReferenceStore, presets
 from kvprefix.store.eviction import LeafFirstLru, Lru
 from kvprefix.store.node import Node
 
-KEYS = "abcdefghij"
+KEYS = "abcdefghijkl"
 
 
 @attrs.define
@@ -105,9 +105,9 @@ def compare(caps: Capabilities, rng: Random) -> None:
     tree: dict[str, Parent] = {key: rng.choice([*KEYS[max(0, i - 3) : i], ROOT]) if i else ROOT for i, key in enumerate(KEYS)}
     capacity = rng.randint(4, 7)
     store, brute = ReferenceStore(caps, Geometry(capacity)), BruteForce(caps, capacity)
-    for _ in range(120):
+    for _ in range(300):
         key = rng.choice(KEYS)
-        op = rng.choice(["put", "put", "put", "put", "get", "exists", "match", "remove", "register"])
+        op = rng.choice(["put", "put", "put", "get", "get", "exists", "match", "remove", "remove", "register"])
         if op == "put":
             parent = tree[key] if Transport.ARGUMENT in caps.lineage else UNKNOWN
             result = store.put(key, b"v", parent=parent)
@@ -131,8 +131,13 @@ def compare(caps: Capabilities, rng: Random) -> None:
         assert set(store.snapshot().objects) == set(brute.parents)
 
 
+def compare_many(caps: Capabilities, count: int) -> None:
+    for seed in range(count):
+        compare(caps, Random(seed))
+
+
 @pytest.mark.parametrize("name", STORES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_victims_are_always_those_of_brute_force(name: str, seed: int) -> None:
     compare(STORES[name], Random(seed))
@@ -150,8 +155,7 @@ def _hand_up_all(self: LeafFirstLru, node: Node, parent: Node) -> None:
 def test_brute_force_tells_a_store_with(name: str, left: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LeafFirstLru, "left", left)
     with pytest.raises(AssertionError):
-        for seed in range(200):
-            compare(STORES[name], Random(seed))
+        compare_many(STORES[name], 200)
 
 
 def test_head_outlives_suffix_traffic() -> None:

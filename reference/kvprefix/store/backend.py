@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from kvprefix.api import Capabilities, Geometry
 from kvprefix.errors import ConfigurationError
+from kvprefix.store.offered import check_offered
 from kvprefix.store.presets import PREFIX_AWARE
 from kvprefix.store.store import ReferenceStore
 
 
 class ReferenceBackend:
-    """A backend around one :class:`ReferenceStore`; all its clients share it."""
+    """A backend around one :class:`ReferenceStore`; all its clients share it. ``seed`` is the store's."""
 
-    def __init__(self, capabilities: Capabilities = PREFIX_AWARE, *, overhead_bytes: int = 0, quantum_bytes: int = 1) -> None:
+    def __init__(
+        self, capabilities: Capabilities = PREFIX_AWARE, *, overhead_bytes: int = 0, quantum_bytes: int = 1, seed: int = 0
+    ) -> None:
+        check_offered(capabilities)
         self._capabilities = capabilities
         self._overhead_bytes = overhead_bytes
         self._quantum_bytes = quantum_bytes
+        self._seed = seed
         self._store: ReferenceStore | None = None
 
     @property
@@ -27,8 +32,10 @@ class ReferenceBackend:
 
     def start(self, capacity: int) -> Geometry:
         """Start with exactly this many bytes."""
+        if capacity < 1:
+            raise ConfigurationError(f"a store of {capacity} bytes holds nothing", "Give it a capacity of at least one byte.")
         geometry = Geometry(capacity, overhead_bytes=self._overhead_bytes, quantum_bytes=self._quantum_bytes)
-        self._store = ReferenceStore(self._capabilities, geometry)
+        self._store = ReferenceStore(self._capabilities, geometry, seed=self._seed)
         return geometry
 
     def client(self, index: int = 0, tenant: str = "") -> ReferenceStore:
@@ -42,7 +49,7 @@ class ReferenceBackend:
     def reset(self) -> None:
         """Empty again, with the clock at zero."""
         store = self._running()
-        self._store = ReferenceStore(store.capabilities, store.geometry)
+        self._store = ReferenceStore(store.capabilities, store.geometry, seed=self._seed)
 
     def close(self) -> None:
         """Stop. Safe to call twice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvprefix.api import Accounting, Batch, Capabilities, Clock, EvictUnit, FamilyMode, Progress
+from kvprefix.api import Accounting, Batch, Capabilities, Clock, EvictUnit, ExistsLeases, FamilyMode, Progress
 from kvprefix.errors import ConfigurationError
 
 
@@ -39,5 +39,7 @@ def _that_contradict(caps: Capabilities) -> Iterator[str]:
         yield "eventual progress is that of a flat store"
     if caps.progress is not Progress.EVENTUAL and (caps.watermark < 1.0 or caps.evict_ratio > 0.0):
         yield "it evicts below its capacity only where progress is eventual"
+    if caps.hit_reserves and (caps.exists_leases is ExistsLeases.NONE or "match" not in caps.lease_calls):
+        yield "a match that leases nothing reserves nothing"
     if caps.batch is Batch.ATOMIC and caps.families is FamilyMode.ALL_OR_NONE:
         yield "an atomic batch is not offered with families that leave as one"

@@ -44,7 +44,7 @@ from kvprefix.store.room import ExactRoom, Room
 
 
 class ReferenceStore:
-    """One store, for any number of clients of one process (calls are atomic; no locks). Time is driven by :meth:`advance`.
+    """One store, for any number of clients that take turns (it has no locks). Time is driven by :meth:`advance`.
 
     ``progress = EVENTUAL`` makes it evict as Mooncake Store does, between the calls (mooncake_like.py). ``seed`` is for the random
     start of its batch calls; ``policy`` replaces the declared one.
@@ -85,27 +85,19 @@ class ReferenceStore:
 
     def put(self, key: str, value: bytes, *, parent: Parent = UNKNOWN, options: PutOptions = PLAIN_OPTIONS) -> PutResult:
         """Store the value (STO-1, STO-2, PFX-3, PFX-6). Amortised O(log n), and as much for each evicted object."""
-        core = self._core
-        draft = core.judge(key, len(value), parent, options)
-        if isinstance(draft, Answer):
-            return self._refused(draft, key)
-        if not core.fits(draft):
-            return self._no_space()
-        evicted = core.place(draft)
-        if self.capabilities.values:
-            draft.value = bytes(value)
-        answer = core.finish(draft)
-        core.room.relieve(core)
-        return self._result(answer, evicted)
+        result = self._put(key, value, parent, options)
+        self._core.room.relieve(self._core, refused=result.answer is Answer.NO_SPACE)
+        return result
 
     def put_begin(self, key: str, size: int, *, parent: Parent = UNKNOWN, options: PutOptions = PLAIN_OPTIONS) -> PutResult:
         """Reserve room (STO-5): evicts as a put does. The cost of a put, and O(depth) to protect the ancestors while it is open."""
         core = self._core
         draft = core.judge(key, size, parent, options)
         if isinstance(draft, Answer):
-            return self._refused(draft, key, "put_begin")
+            return self._told(draft, key, begun=True)
         if not core.fits(draft):
-            return self._no_space()
+            core.room.relieve(core, refused=True)
+            return self._result(Answer.NO_SPACE)
         evicted = core.place(draft)
         token = self._token("attempt")
         core.open(draft, size, token)
@@ -141,24 +133,34 @@ class ReferenceStore:
         an atomic one also O(depth) for each, to protect the ancestors of all while room is made.
         """
         if self.capabilities.batch is Batch.SINGLES:
-            return [self.put(item.key, item.value, parent=item.parent, options=item.options) for item in items]
-        answers, evicted = put_all(self._core, items)
-        self._core.room.relieve(self._core, refused=Answer.NO_SPACE in answers)
-        results = [self._refused(answer, item.key) for item, answer in zip(items, answers, strict=True)]
-        return [self._result(results[0].answer, evicted), *results[1:]] if results else []
+            results = [self._put(item.key, item.value, item.parent, item.options) for item in items]
+        else:
+            answers, evicted = put_all(self._core, items)
+            results = [self._told(answer, item.key) for item, answer in zip(items, answers, strict=True)]
+            results[:1] = [self._result(result.answer, evicted) for result in results[:1]]
+        self._core.room.relieve(self._core, refused=any(result.answer is Answer.NO_SPACE for result in results))
+        return results
 
-    def _refused(self, answer: Answer, key: str, call: str = "put") -> PutResult:
-        """A put that space had no part in. An existing object may be touched, and the answer dressed up (STO-2)."""
+    def _put(self, key: str, value: bytes, parent: Parent, options: PutOptions) -> PutResult:
+        core = self._core
+        draft = core.judge(key, len(value), parent, options)
+        if isinstance(draft, Answer):
+            return self._told(draft, key)
+        if not core.fits(draft):
+            return self._result(Answer.NO_SPACE)
+        evicted = core.place(draft)
+        if self.capabilities.values:
+            draft.value = bytes(value)
+        return self._result(core.finish(draft), evicted)
+
+    def _told(self, answer: Answer, key: str, *, begun: bool = False) -> PutResult:
+        """The result of a put that space had no part in. An existing object may be touched, and the answer dressed up (STO-2)."""
         if answer is Answer.EXISTS:
             if "duplicate_put" in self._touches:
                 self._core.touch(self._core.objects[key])
-            if call == "put" and self.capabilities.duplicate_put is DuplicatePut.SILENT:
+            if not begun and self.capabilities.duplicate_put is DuplicatePut.SILENT:
                 answer = Answer.STORED
         return self._result(answer)
-
-    def _no_space(self) -> PutResult:
-        self._core.room.relieve(self._core, refused=True)
-        return self._result(Answer.NO_SPACE)
 
     def _result(self, answer: Answer, evicted: tuple[str, ...] = (), token: str | None = None) -> PutResult:
         return PutResult(answer, evicted if self._reports else None, token)
