@@ -20,7 +20,7 @@ from kvprefix_conformance.codec import parent_to_json, record_to_json
 from kvprefix_conformance.minimize import Budget, Minimal, minimize
 from kvprefix_conformance.oracle.claims import missing, skip_reason
 from kvprefix_conformance.oracle.draw import state_of
-from kvprefix_conformance.oracle.judge import Oracle
+from kvprefix_conformance.oracle.judge import Oracle, explained
 from kvprefix_conformance.oracle.ledger import Ledger, Terms
 from kvprefix_conformance.plan import CheckInfo, Observer, Plan, Rerun, Silent, Smoke
 from kvprefix_conformance.records import Report, Result, Scenario, Step, Verdict, Violation
@@ -193,9 +193,9 @@ class _Execution:
         minimal = self._minimal(finding.steps, charged)
         if minimal is None or minimal.replayed is None or minimal.violation is None:
             return self._written(finding, finding.steps, finding.violation, minimal.shown if minimal is not None else None, None)
-        if minimal.behind is not None:
+        if minimal.behind is not None and not _stands_alone(minimal.violation):
             self.watch.consequence(finding, minimal.behind)
-        steps = tuple(recorded.step for recorded in minimal.replayed.history)
+        steps = explained(minimal.replayed.history, self.bench.terms)
         violation = attrs.evolve(minimal.violation, requirement=finding.violation.requirement)
         return self._written(finding, steps, violation, minimal.shown, minimal.replayed.oracle)
 
@@ -362,6 +362,11 @@ class _Example:
 
 # --------------------------------------------------------------------------------------------------------------------------------
 # What is asked
+
+
+def _stands_alone(violation: Violation) -> bool:
+    """Whether it is seen at one instant, so that nothing that went wrong before can have misled the oracle."""
+    return (violation.kind, violation.evidence) in (("orphan", "resident"), ("over-capacity", "resident"))
 
 
 def _asked(plan: Plan, terms: Terms) -> list[Requirement]:

@@ -39,7 +39,7 @@ def open_backend(
     watermark: float = 1.0,
     ratio: float = 1e-9,
     local_buffer: int | None = None,
-    pending_timeout_ms: int = 2000,
+    pending_timeout_ms: int = 1000,
     deadline_ms: int = 10_000,
 ) -> MooncakeBackend:
     """A backend that is not started yet. Raises MissingDependencyError if package, binary or a system library is missing.

@@ -74,8 +74,8 @@ class Options:
     ratio: float = 1e-9
     #: The client's staging memory; bounds the largest value and the largest batch. None: by the capacity.
     local_buffer: int | None = None
-    #: An attempt older than this may be superseded; whole seconds. Its bytes come back later, at the latest when puts pause.
-    pending_timeout_ms: int = 2000
+    #: An attempt older than this may be superseded; whole seconds. Its bytes come back after ten minutes, Mooncake's default.
+    pending_timeout_ms: int = 1000
     #: Longest wait for one answer.
     deadline_ms: int = 10_000
 
@@ -90,13 +90,11 @@ class Options:
 
     def flags(self) -> list[str]:
         """Flags of mooncake_master."""
-        pending_s = self.pending_timeout_ms // 1000
         return [
             f"--default_kv_lease_ttl={self.lease_ttl_ms}",
             f"--eviction_high_watermark_ratio={self.watermark!r}",
             f"--eviction_ratio={self.ratio!r}",
-            f"--put_start_discard_timeout_sec={pending_s}",
-            f"--put_start_release_timeout_sec={pending_s + 1}",
+            f"--put_start_discard_timeout_sec={self.pending_timeout_ms // 1000}",
             "--client_ttl=120",  # a loaded machine must not lose the segment to a late heartbeat
         ]
 

@@ -22,7 +22,7 @@ from kvprefix.api import (
     Removal,
 )
 from kvprefix_conformance.codec import Json, options_from_json, parent_from_json, put_result_from_json, remove_result_from_json
-from kvprefix_conformance.oracle.draft import Draft, attempt_of
+from kvprefix_conformance.oracle.draft import Draft
 from kvprefix_conformance.oracle.ledger import (
     ABSENT,
     DEFERRED,
@@ -274,7 +274,7 @@ def _of_another_key(attempt: Attempt | None, key: str, answer: Answer) -> bool:
 
 
 def _committed(draft: Draft, key: str, label: str, result: PutResult, fallback: Copy) -> None:
-    attempt = attempt_of(draft, label)
+    attempt = draft.attempts.get(label)
     copy = attrs.evolve(attempt.copy, fill=fallback.fill, size=fallback.size) if attempt else fallback
     begun = attempt.begun if attempt else draft.now
     open_ = draft[key] if draft[key].attempt == label else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvprefix.api import CacheGroup
-from kvprefix_conformance.oracle.case import Case, Rules, nth
+from kvprefix_conformance.oracle.case import TOOK_ROOM, Case, Rules, nth
 from kvprefix_conformance.oracle.ledger import PENDING, Known, Ledger, Phase
 from kvprefix_conformance.records import Violation
 
@@ -33,8 +33,10 @@ def descendants_go_first(case: Case) -> Iterator[Violation]:
 
 def _own_parent(case: Case, victims: tuple[str, ...], evidence: str) -> Iterator[Violation]:
     """A put that evicts its own ancestor: PFX-6, for they count as protected. Not PFX-1: the object was not there yet."""
-    if not case.is_put or not isinstance(case.offer.parent, str):
+    if not case.is_put or not isinstance(case.offer.parent, str) or case.result.answer not in TOOK_ROOM:
         return
+    if case.before.unsettled:
+        return  # the pass in the background may have come before the put
     parent = case.before[case.offer.parent]
     if not parent.maybe_present:
         return  # a hole: what is above it is no ancestor
@@ -126,7 +128,7 @@ def seen(case: Case) -> Iterator[Violation]:
 
 
 def _note_eviction(case: Case, victims: frozenset[str]) -> None:
-    with_parent = [known for known in case.before if known.surely_resident and isinstance(case.before.parent(known.key), str)]
+    with_parent = [k for k in case.before if not k.surely_unreadable and isinstance(case.before.parent(k.key), str)]
     parents = {case.before.parent(known.key) for known in with_parent}
     if with_parent:
         case.hit("PFX-1", "an eviction with a chain in the store")

@@ -11,7 +11,6 @@ from kvprefix.api import Pin
 from kvprefix_conformance.oracle.ledger import (
     ABSENT,
     RESIDENT,
-    Attempt,
     Copy,
     Departure,
     Grant,
@@ -179,9 +178,3 @@ class Draft:
         for known in chain:
             lo = max(known.touched.lo, stamp.lo) if surely else known.touched.lo
             self.set(known.key, touched=Span(lo, stamp.hi))
-
-
-def attempt_of(draft: Draft, label: str) -> Attempt | None:
-    """The attempt behind a label that is not surely over."""
-    attempt = draft.attempts.get(label)
-    return attempt if attempt is not None and not attempt.ended else None

@@ -39,10 +39,11 @@ RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.R
 
 
 class Oracle:
-    """Judges one history, step by step, from an empty store."""
+    """Judges one history, step by step, from an empty store. With ``explain`` it also says which answers were open at each step."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, *, explain: bool = False) -> None:
         self.terms = terms
+        self._explain = explain
         #: What is known now, and what was known right before the last step.
         self.ledger = Ledger()
         self.before = Ledger()
@@ -85,7 +86,7 @@ class Oracle:
         return Case(self.terms, step, seen, before, mid, after, self.exercised, batch)
 
     def _apply(self, case: Case) -> list[Violation]:
-        stages = answers.stages_of(case)
+        stages = answers.stages_of(case) if self._explain else None
         self.allowed = tuple(answer.value for answer in answers.allowed(stages)) if stages is not None and not case.batch else ()
         found = [violation for rule in RULES for violation in rule(case)]
         self.ledger = attrs.evolve(case.after, tick=case.after.tick + 1)
@@ -96,6 +97,15 @@ def _undone(terms: Terms, step: Step) -> bool:
     """A batch that is declared atomic and was refused: its members say nothing of their own."""
     answers_ = [Answer(result["answer"]) for result in step.answer]
     return terms.capabilities.batch is Batch.ATOMIC and Answer.STORED not in answers_
+
+
+def explained(history: Sequence[Recorded], terms: Terms) -> tuple[Step, ...]:
+    """The steps of a history, each with the answers that were open there."""
+    oracle, steps = Oracle(terms, explain=True), []
+    for recorded in history:
+        oracle.feed(recorded)
+        steps.append(attrs.evolve(recorded.step, allowed=oracle.allowed))
+    return tuple(steps)
 
 
 def judge(history: Sequence[Recorded], terms: Terms) -> list[Violation]:

@@ -41,7 +41,7 @@ def _rivals(case: Case, victim: Known, gone: set[str]) -> list[Known]:
     hard = soft_counted(case.before, case.terms, victim.key, surely=False)
     return [
         known
-        for known in leaves(case, gone | {victim.key})
+        for known in leaves(case, gone)
         if known.key != victim.key and (hard or not soft_counted(case.before, case.terms, known.key, surely=False))
     ]
 

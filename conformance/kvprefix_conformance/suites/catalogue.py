@@ -139,6 +139,8 @@ _EVICTION_SAFE = [
     _script("eviction-safe", eviction_safe.oldest_first, "PFX-9 PRT-3", "advance", _patient, units=8),
     _script("eviction-safe", eviction_safe.duplicate_put_and_recency, "PFX-9 STO-2"),
     _script("eviction-safe", eviction_safe.tail_keeps_head, "PFX-9", "remove advance", _patient),
+    _script("eviction-safe", eviction_safe.child_keeps_head, "PFX-9", "remove advance"),
+    _script("eviction-safe", eviction_safe.everything_makes_room, "PFX-6 PFX-1"),
     _script("eviction-safe", eviction_safe.removal_with_children, "PFX-8", "remove"),
     _script("eviction-safe", eviction_safe.removal_with_open_child, "PFX-8", "remove put_begin put_commit"),
     _script("eviction-safe", eviction_safe.holes, "PFX-4", "match"),

@@ -225,6 +225,33 @@ def tail_keeps_head(run: Run) -> None:
         run.look([a, *others])
 
 
+def child_keeps_head(run: Run) -> None:
+    """The put of a child stamps its parent too, and the stamp outlives the child."""
+    a, b = run.chain("ab")
+    x, y = run.block("x", unknown=True), run.block("y", unknown=True)
+    for block in (a, x, y, b):
+        run.put_patiently(block)
+        _tick(run)
+    run.drop(b, force=True)
+    for number in range(run.sizes.units):
+        run.put_patiently(run.block(f"p{number}", unknown=True))
+        _tick(run)
+        run.look([a, x, y])
+
+
+def everything_makes_room(run: Run) -> None:
+    """A forest that was evicted from below, block by block, and a put as large as the store: all of it can go."""
+    a, b, c = run.chain("abc")
+    d = run.block("d", b)
+    run.put_all([a, b, c, d])
+    run.press(run.sizes.units - 2)
+    run.look([a, b, c, d])
+    run.drop(d, force=True)
+    run.put_patiently(run.block("all", unknown=True), run.sizes.units)
+    run.look([a, b, c, d])
+    run.stats()
+
+
 def removal_with_children(run: Run) -> None:
     """remove of a block with descendants: plain, over a protected descendant, forced; then leaves first."""
     a, b, c = run.chain("abc")
