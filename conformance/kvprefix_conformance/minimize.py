@@ -93,6 +93,7 @@ def minimize(bench: Bench, steps: Sequence[Step], violation: Violation, budget: 
     hunt = _Hunt(bench, violation, budget or Budget())
     deterministic = bench.terms.capabilities.deterministic
     if hunt.works(steps):
+        _drop_what_is_wrong_before(hunt)
         before: tuple[Json, ...] = ()
         while before != (now := _weight(hunt.steps)):
             before = now
@@ -109,6 +110,14 @@ def minimize(bench: Bench, steps: Sequence[Step], violation: Violation, budget: 
 
 def _weight(steps: Steps) -> tuple[Json, ...]:
     return tuple((step.op, repr(step.args), step.client) for step in steps)
+
+
+def _drop_what_is_wrong_before(hunt: _Hunt) -> None:
+    """First of all the steps at which something else went wrong: what is left then stands alone."""
+    while hunt.best is not None:
+        wrong = {violation.step for violation in hunt.best.violations} - {len(hunt.steps) - 1}
+        if not wrong or not hunt.works([step for index, step in enumerate(hunt.steps) if index not in wrong]):
+            return
 
 
 def _drop_steps(hunt: _Hunt) -> None:

@@ -28,7 +28,7 @@ from kvprefix_conformance.requirements import Requirement, catalogue
 from kvprefix_conformance.smoke import smoke_on
 from kvprefix_conformance.suites.catalogue import CHECKS, Check, needs_missing
 from kvprefix_conformance.suites.machine import drive
-from kvprefix_conformance.suites.world import Run
+from kvprefix_conformance.suites.world import SHARED_UNITS, Run
 from kvprefix_conformance.target import Target
 from kvprefix_conformance.version import suite_version
 from kvprefix_conformance.watch import Finding, Watch
@@ -325,28 +325,40 @@ class _Example:
         self._check = check
         self._until = until
         self._run: Run | None = None
-        self._errors = 0
         self._examples = 0
         self._operations = 0
 
     def open(self, units: int) -> Run | None:
         """A run on an empty store; None when the check has had its share of the time, or the backend is beyond repair."""
         self.end()
-        watch, bench = self._execution.watch, self._execution.bench
-        if self._errors >= _MOST_BENCH_ERRORS or (self._until is not None and time.monotonic() >= self._until):
+        if self._until is not None and time.monotonic() >= self._until:
             return None
-        try:
-            oracle = Oracle(bench.terms)
-            session = bench.session(oracle, watch.new, frozenset(watch.shunned))
-        except BenchError as error:
-            self._errors += 1
-            bench.close()
-            violation = Violation("STO-1", "adapter-died" if "died" in str(error) else "adapter-raised", str(error), 0)
-            watch.add(self._check.info, violation)
-            return None
-        prefix = "" if bench.terms.capabilities.exclusive else f"kvprefix-{self._execution.seed:x}:"
-        self._run = Run(session, oracle, units=units or 6, prefix=prefix)
+        for _ in range(_MOST_BENCH_ERRORS):
+            self._run = self._try(units)
+            if self._run is not None:
+                break
         return self._run
+
+    def _try(self, units: int) -> Run | None:
+        execution = self._execution
+        try:
+            return self._open(execution, units)
+        except BenchError as error:
+            execution.bench.close()
+            kind = "adapter-died" if "died" in str(error) else "adapter-raised"
+            execution.watch.add(self._check.info, Violation("STO-1", kind, str(error), 0))
+            return None
+
+    @staticmethod
+    def _open(execution: _Execution, units: int) -> Run:
+        terms, watch = execution.bench.terms, execution.watch
+        oracle = Oracle(terms)
+        if terms.capabilities.exclusive:
+            session = execution.bench.session(oracle, watch.new, frozenset(watch.shunned))
+            return Run(session, oracle, units=units)
+        # Others use the store too: small values under names of this run, and never everybody's objects.
+        session = execution.bench.session(oracle, watch.new, frozenset(watch.shunned | {"clear"}))
+        return Run(session, oracle, units=SHARED_UNITS, prefix=f"kvprefix-{execution.seed:x}:")
 
     def end(self) -> bool:
         """Take in what the example showed; whether that was news."""

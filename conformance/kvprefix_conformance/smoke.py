@@ -14,14 +14,13 @@ from kvprefix_conformance.bench import Bench, BenchError
 from kvprefix_conformance.oracle.judge import Oracle
 from kvprefix_conformance.plan import Smoke
 from kvprefix_conformance.records import Step
-from kvprefix_conformance.suites.world import Run
+from kvprefix_conformance.suites.world import SHARED_UNITS, Run
 
 
 def smoke_on(bench: Bench) -> Smoke:
     """Try every call once on an empty store, and the reset."""
     try:
-        oracle = Oracle(bench.terms)
-        run = Run(bench.session(oracle), oracle)
+        oracle, run = _run_on(bench)
         _try_all(run)
         steps = tuple(recorded.step for recorded in run.session.history)
         problems = [*_wrong(steps, oracle), *_after_reset(bench)]
@@ -32,9 +31,18 @@ def smoke_on(bench: Bench) -> Smoke:
     return Smoke(steps, told, tuple(sorted(run.session.offered)), next(iter(broken), ""))
 
 
+def _run_on(bench: Bench) -> tuple[Oracle, Run]:
+    """An empty store; on one that others use too, small values under names of our own, and no clear."""
+    oracle = Oracle(bench.terms)
+    if bench.terms.capabilities.exclusive:
+        return oracle, Run(bench.session(oracle), oracle)
+    return oracle, Run(bench.session(oracle, shun=frozenset({"clear"})), oracle, units=SHARED_UNITS, prefix="kvprefix-smoke:")
+
+
 def _try_all(run: Run) -> None:
     """Each required call, then each optional one that is offered. A step whose call breaks ends nothing here."""
     a, b = run.chain("ab")
+    c = run.block("c")
     plans: list[tuple[str, dict[str, Any]]] = [
         ("put", run.item(a)),
         ("exists", {"key": a.key}),
@@ -52,8 +60,8 @@ def _try_all(run: Run) -> None:
         ("stats", {}),
         ("quiesce", {}),
         ("advance", {"ms": 1}),
-        ("put_begin", {"key": "c", "size": run.sizes.of(1), "as": "t1"}),
-        ("put_abort", {"key": "c", "token": "t1"}),
+        ("put_begin", {"key": c.key, "size": run.sizes.of(1), "as": "t1"}),
+        ("put_abort", {"key": c.key, "token": "t1"}),
         ("pin", {"key": a.key, "as": "p1"}),
         ("unpin", {"token": "p1"}),
         ("remove", {"key": b.key, "force": True}),
@@ -95,7 +103,6 @@ def _wrong(steps: tuple[Step, ...], oracle: Oracle) -> list[str]:
 
 
 def _after_reset(bench: Bench) -> list[str]:
-    oracle = Oracle(bench.terms)
-    run = Run(bench.session(oracle), oracle)
+    _oracle, run = _run_on(bench)
     step = run.do("exists", run.block("a"))
     return ["a key that was stored before reset is still there"] if step.answer is True else []

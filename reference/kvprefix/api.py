@@ -439,7 +439,7 @@ class Capabilities:
 
     @property
     def prefix_closed(self) -> bool:
-        """Whether PFX-2 is meant to hold: lineage reaches the store before the bytes, and admission and eviction both respect it."""
+        """Whether PFX-2 is meant to hold: lineage arrives before the bytes, and admission and eviction both respect it."""
         return self.admission in (Admission.REJECT, Admission.DEFER) and self.eviction_order is EvictionOrder.DESCENDANTS_FIRST
 
 

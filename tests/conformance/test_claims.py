@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from suite_support import TinyStore, history, target
 
-from kvprefix.api import UNKNOWN, Answer, Parent, PutOptions, PutResult, Stats, VictimPolicy
+from kvprefix.api import UNKNOWN, Answer, Geometry, Parent, PutOptions, PutResult, Stats, VictimPolicy
 from kvprefix_conformance.oracle.claims import MUST_HITS, SKIPS, missing, skip_reason
 from kvprefix_conformance.oracle.kinds import ANY, CHARGED_TO, KINDS
 from kvprefix_conformance.plan import Plan
@@ -99,6 +100,12 @@ def test_a_must_hit_is_needed_only_where_its_condition_holds() -> None:
 def test_what_cannot_be_judged_is_skipped_with_its_reason(requirement: str, reason: str) -> None:
     terms = history(offered=frozenset({"put", "get", "exists", "match"}), policy=VictimPolicy.LRU).terms
     assert skip_reason(requirement, terms) == reason
+
+
+def test_a_store_that_holds_two_objects_shows_no_eviction_order() -> None:
+    terms = attrs.evolve(history().terms, geometry=Geometry(100, min_value_bytes=40))
+    assert skip_reason("PFX-1", terms) == "fewer than three objects fit: eviction cannot be observed"
+    assert skip_reason("PFX-6", terms) == ""
 
 
 def test_kinds_belong_to_known_requirements_and_every_call_is_charged_to_one() -> None:

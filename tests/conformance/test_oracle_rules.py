@@ -169,6 +169,12 @@ def test_sto_6_the_sum_fits_and_is_counted() -> None:
     assert history().put("a").step("stats", {"used_bytes": 100, "resident_objects": 1}).kinds() == set()
 
 
+def test_sto_6_bytes_of_what_left_may_be_counted_for_the_declared_time_and_no_longer() -> None:
+    h = history(reclaim_ms=50).put("a").step("remove", OK, key="a").put("a")
+    assert h.step("stats", {"used_bytes": 200, "resident_objects": 1}).kinds() == set()
+    assert h.step("advance", ms=50).step("stats", {"used_bytes": 200, "resident_objects": 1}).kinds() == {"STO-6 drift"}
+
+
 def test_sto_7_a_refused_put_leaves_nothing() -> None:
     assert history().put("a", "TOO_LARGE", size=500).step("exists", True, key="a").kinds() == {"STO-7 trace-left"}
     assert history().put("a", "TOO_LARGE", size=500).kinds() == set()
@@ -306,6 +312,17 @@ def test_prt_4_an_ancestor_of_a_soft_pinned_block_counts_as_soft_pinned() -> Non
 def test_prt_4_an_undeclared_pin_is_unsupported() -> None:
     assert history().put("a", options={"pin": "hard"}).kinds() == {"PRT-4 pin-undeclared"}
     assert history().put("a", "UNSUPPORTED", options={"pin": "hard"}).kinds() == set()
+
+
+def test_prt_4_a_read_moves_a_soft_pin_only_where_that_is_declared() -> None:
+    def kinds(**declared: Any) -> set[str]:
+        h = history(policy=VictimPolicy.FIFO, pins=frozenset({Pin.SOFT}), **declared)
+        h.put("a", options={"pin": "soft", "soft_pin_ms": 50}).step("advance", ms=1).put("b").step("advance", ms=1)
+        h.put("c").put("d").step("exists", True, key="a").step("advance", ms=49)
+        return h.put("e", evicted="b").kinds()
+
+    assert kinds() == {"PFX-9 not-the-victim", "PRT-4 soft-pin-overstays", "PRT-3 undeclared-touch"}
+    assert kinds(reads_extend_soft_pin=True) == set()
 
 
 def test_prt_5_wall_time_moves_no_lease() -> None:
@@ -467,6 +484,19 @@ def test_pfx_9_the_oldest_goes_and_ties_are_free() -> None:
     assert aged(**lru).put("e", evicted="b").kinds() == {"PFX-9 not-the-victim"}
     assert aged(**lru).get("a").step("advance", ms=1).put("e", evicted="b").kinds() == set()
     assert full(**lru).put("e", evicted="c").kinds() == set()
+
+
+def test_pfx_9_where_the_order_of_a_pass_is_not_known_only_what_outlived_it_counts() -> None:
+    lru = {**AWARE, "policy": VictimPolicy.LRU, "reports_evictions": False, "touch_calls": frozenset()}
+
+    def passes(resident: str) -> set[str]:
+        h = history(**lru).put("a", evicted=None, resident="a").step("advance", ms=1, resident="a")
+        h.put("b", evicted=None, parent="a", resident="a b").put("x", size=200, evicted=None, resident="a b x")
+        return h.put("y", size=100 + 100 * ("a" not in resident), evicted=None, resident=resident).kinds()
+
+    assert passes("a x y") == set()
+    assert passes("x y") == set()
+    assert passes("a b y") == set()
 
 
 def test_pfx_9_a_probe_does_not_touch() -> None:

@@ -466,3 +466,29 @@ def test_a_store_without_any_optional_call_is_judged_by_exists_and_get_alone() -
     report = run(target(Bare), QUICK)
     assert [result for result in report.results if result.verdict >= Verdict.FAIL] == []
     assert verdicts(report)["STO-1"] is Verdict.PASS
+
+
+def test_a_store_that_others_use_too_is_neither_filled_nor_emptied() -> None:
+    class Shared(TinyStore):
+        capabilities = attrs.evolve(FLAT, exclusive=False, name="shared")
+        most = 0
+
+        def reset(self) -> None:
+            self.objects = {"of another": b"x" * 1000}
+
+        def start(self, capacity: int) -> Geometry:
+            self.reset()
+            return super().start(1 << 20)
+
+        def put(self, key: str, value: bytes, *, parent: Parent = UNKNOWN, options: PutOptions = PutOptions()) -> PutResult:
+            result = super().put(key, value, parent=parent, options=options)
+            type(self).most = max(type(self).most, self.used())
+            return result
+
+        def clear(self, *, force: bool = False) -> Answer:
+            raise AssertionError("it is not ours to empty")
+
+    report = run(target(Shared), Plan(examples=3))
+    assert [result for result in report.results if result.verdict >= Verdict.FAIL] == []
+    assert results(report)["STO-6"].reason == "the backend is not exclusive: the suite may not fill it"
+    assert Shared.most < 1 << 15

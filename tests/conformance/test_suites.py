@@ -29,6 +29,11 @@ def test_so_many_units_fill_the_store_and_one_more_does_not_fit(geometry: Geomet
     assert geometry.charge(sizes.too_large) > geometry.capacity_bytes
 
 
+def test_where_not_so_many_of_the_smallest_objects_fit_there_are_fewer_units() -> None:
+    sizes = Sizes(Geometry(1000, min_value_bytes=220), 6)
+    assert (sizes.units, sizes.of(1), sizes.smallest) == (4, 250, 220)
+
+
 def run_on(bench: Bench) -> Run:
     oracle = Oracle(bench.terms)
     return Run(bench.session(oracle), oracle)

@@ -25,7 +25,9 @@ from kvprefix_conformance.report.plain import one_line
 @click.option("--list", "listing", is_flag=True, help="Name the faults with what each does wrong; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--seed", type=int, default=DEFAULT_SEED, show_default=True, help="Seed of the generated checks.")
-@click.option("--examples", type=click.IntRange(1), default=EXAMPLES, show_default=True, help="Examples per generated check.")
+@click.option(
+    "--examples", type=click.IntRange(1), default=EXAMPLES, show_default=True, help="Examples per generated check, at most."
+)
 @click.pass_context
 def command(
     ctx: click.Context,

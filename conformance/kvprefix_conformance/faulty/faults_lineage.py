@@ -26,21 +26,6 @@ class RemoveOrphansChildren(PlainStore):
         return answer if answer is not Answer.PROTECTED or self.is_protected(entry) else None
 
 
-@fault("PFX-2", "B022", "B024", "B030", on=CASCADE)
-class CommitsUnderRemovedParent(PlainStore):
-    """A forced cascade leaves attempts below it open, and commit does not look at the parent again."""
-
-    def removed_with(self, entry: Entry) -> list[Entry]:
-        return [each for each in super().removed_with(entry) if each.state is not State.PENDING or each is entry]
-
-    def put_commit(self, key: str, token: str, value: bytes) -> PutResult:
-        entry = self.attempt(key, token)
-        if entry is not None and self.lacks_parent(entry):
-            entry.value, entry.token = value, ""
-            return self.result(self.publish(entry))
-        return super().put_commit(key, token, value)
-
-
 @fault("PFX-2", on=DEFER)
 class DeferredVisible(PlainStore):
     """A deferred object can be read before its parent is there."""
@@ -165,6 +150,21 @@ class CascadeTakesSiblings(PlainStore):
         above = self.ancestors(entry)[:1]
         family = [each for each in self.descendants(above[0]) if not self.is_protected(each)] if above else []
         return list(reversed(family)) if entry in family else super().removed_with(entry)
+
+
+@fault("PFX-8", "B022", "B024", "B030", on=CASCADE)
+class CommitsUnderRemovedParent(PlainStore):
+    """A forced cascade leaves attempts below it open, and commit does not look at the parent again."""
+
+    def removed_with(self, entry: Entry) -> list[Entry]:
+        return [each for each in super().removed_with(entry) if each.state is not State.PENDING or each is entry]
+
+    def put_commit(self, key: str, token: str, value: bytes) -> PutResult:
+        entry = self.attempt(key, token)
+        if entry is not None and self.lacks_parent(entry):
+            entry.value, entry.token = value, ""
+            return self.result(self.publish(entry))
+        return super().put_commit(key, token, value)
 
 
 @fault("PFX-8")

@@ -90,8 +90,9 @@ def _invalid(case: Case, offer: Copy) -> Stage:
         return Stage(
             Answer.INVALID, bool(caps.lineage), True, "non-full-bound", "non-full-bound", "only full objects have a parent"
         )
-    if told and _closes_cycle(case, offer):
-        sure = case.before[case.key].may.isdisjoint({Phase.RESIDENT, Phase.PENDING})
+    sure, possible = _closes_cycle(case, offer) if told else (False, False)
+    if possible:
+        sure = sure and case.before[case.key].may.isdisjoint({Phase.RESIDENT, Phase.PENDING})
         return Stage(Answer.INVALID, sure, True, "cycle-accepted", "cycle-accepted", f"{case.key} would be its own ancestor")
     too_long = geometry.max_key_bytes is not None and len(case.key.encode("utf-8", "surrogatepass")) > geometry.max_key_bytes
     possible = hostile(case.key) or too_long or offer.size < geometry.min_value_bytes
@@ -99,17 +100,18 @@ def _invalid(case: Case, offer: Copy) -> Stage:
     return Stage(Answer.INVALID, False, possible, "hostile-key", wrong, "key, value and lineage are valid")
 
 
-def _closes_cycle(case: Case, offer: Copy) -> bool:
-    """Along declared parents of present objects, the key itself present or not."""
-    above, seen = offer.parent, set[str]()
+def _closes_cycle(case: Case, offer: Copy) -> tuple[bool, bool]:
+    """Along declared parents of present objects, the key itself present or not: without doubt, and possibly."""
+    above, seen, sure = offer.parent, set[str](), True
     while isinstance(above, str) and above not in seen:
         if above == case.key:
-            return True
+            return sure, True
         seen.add(above)
-        if not case.before[above].surely_present:
-            return False
-        above = case.before.parent(above) or UNKNOWN
-    return False
+        known, parent = case.before[above], case.before.parent(above)
+        if parent is None or not known.maybe_present:
+            return False, known.maybe_present  # not known which of several parents it has; or a hole
+        sure, above = sure and known.surely_present, parent
+    return False, False
 
 
 def _exists(case: Case, _offer: Copy) -> Stage:
@@ -187,7 +189,7 @@ def _no_space(case: Case, offer: Copy) -> Stage:
     else:
         full = unevictable(case.before, terms, case.key, offer.parent)
     sure, possible = capacity - full.lo < charge, capacity - full.hi < charge
-    if caps.accounting is Accounting.NONE or caps.progress is Progress.NONE or caps.contiguous:
+    if caps.accounting is Accounting.NONE or caps.progress is Progress.NONE or caps.contiguous or not caps.exclusive:
         possible = True
     if caps.progress is Progress.EVENTUAL:
         possible = possible or not _had_its_time(case, offer)

@@ -13,7 +13,7 @@ import attrs
 
 from kvprefix.api import Answer, EventKind, PutResult
 from kvprefix_conformance.codec import Json, put_result_from_json
-from kvprefix_conformance.oracle.absorb import copy_of
+from kvprefix_conformance.oracle.absorb_puts import copy_of
 from kvprefix_conformance.oracle.kinds import KINDS
 from kvprefix_conformance.oracle.ledger import Copy, Known, Ledger, Phase, Terms
 from kvprefix_conformance.oracle.shield import used
@@ -109,7 +109,9 @@ class Case:
     def pressed(self) -> bool:
         """Whether the put may have had to evict: even the smallest reading of the room is not enough without doubt."""
         limit = int(self.terms.geometry.capacity_bytes * self.terms.capabilities.watermark)
-        return self.terms.capabilities.contiguous or used(self.before, self.terms).hi + self.terms.charge(self.offer.size) > limit
+        if self.terms.capabilities.contiguous or not self.terms.capabilities.exclusive:
+            return True
+        return used(self.before, self.terms).hi + self.terms.charge(self.offer.size) > limit
 
     @functools.cached_property
     def answer(self) -> Answer:
@@ -163,7 +165,9 @@ class Case:
         """What the snapshot hook says of each key, with what was known of it after the answer."""
         if self.seen.resident is None:
             return []
-        keys = {known.key for known in self.mid} | self.seen.resident
+        keys = {known.key for known in self.mid}
+        if self.terms.capabilities.exclusive:
+            keys |= self.seen.resident
         return [(Reading(key, key in self.seen.resident, "resident"), self.mid[key]) for key in sorted(keys)]
 
     @functools.cached_property

@@ -94,6 +94,10 @@ class Skip:
 _BYTES = Skip(lambda terms: terms.capabilities.values, "the backend keeps no bytes (values=False)")
 _EXCLUSIVE = Skip(lambda terms: terms.capabilities.exclusive, "the backend is not exclusive: the suite may not fill it")
 _EVICTS = Skip(lambda terms: terms.capabilities.evicts or terms.capabilities.expires, "the backend declares that it never evicts")
+_ROOM = Skip(
+    lambda terms: terms.geometry.capacity_bytes >= 3 * terms.charge(max(1, terms.geometry.min_value_bytes)),
+    "fewer than three objects fit: eviction cannot be observed",
+)
 _EVENTS = Skip(offers("events"), "events is not offered")
 _PROTECTS = Skip(
     lambda terms: protects(terms) or "put_begin" in terms.offered,
@@ -126,15 +130,16 @@ SKIPS: Mapping[str, tuple[Skip, ...]] = {
     "PRT-3": (
         Skip(lambda terms: read_leases(terms) or "probe" in terms.offered, "no read leases by declaration, and probe is absent"),
     ),
-    "PRT-4": (_EXCLUSIVE, _EVICTS, Skip(lambda terms: bool(terms.capabilities.pins), "no kind of pin is declared")),
+    "PRT-4": (_EXCLUSIVE, _EVICTS, _ROOM, Skip(lambda terms: bool(terms.capabilities.pins), "no kind of pin is declared")),
     "PRT-5": (_LEASES, Skip(offers("jump_wall_clock"), "the hook jump_wall_clock is not offered")),
-    "PFX-1": (_EXCLUSIVE, _EVICTS),
+    "PFX-1": (_EXCLUSIVE, _EVICTS, _ROOM),
     "PFX-4": (Skip(offers("match"), "match is not offered"),),
-    "PFX-5": (_EXCLUSIVE, _EVICTS, _PROTECTS),
+    "PFX-5": (_EXCLUSIVE, _EVICTS, _ROOM, _PROTECTS),
     "PFX-6": (_EXCLUSIVE, Skip(lambda terms: terms.capabilities.progress is not Progress.NONE, "no progress is declared")),
     "PFX-7": (
         _EXCLUSIVE,
         _EVICTS,
+        _ROOM,
         _VICTIMS,
         Skip(
             lambda terms: not terms.capabilities.contiguous,
@@ -149,11 +154,12 @@ SKIPS: Mapping[str, tuple[Skip, ...]] = {
     "PFX-9": (
         _EXCLUSIVE,
         _EVICTS,
+        _ROOM,
         _VICTIMS,
         Skip(lambda terms: terms.capabilities.policy is not VictimPolicy.UNSPECIFIED, "no victim policy is declared"),
         Skip(offers("advance"), "the hook advance is not offered: stamps cannot be told apart"),
     ),
-    "PFX-10": (_EXCLUSIVE, _EVICTS),
+    "PFX-10": (_EXCLUSIVE, _EVICTS, _ROOM),
     "PFX-12": (
         Skip(lambda terms: bool(terms.capabilities.cache_groups - {CacheGroup.FULL}), "only the cache group full is declared"),
     ),

@@ -33,6 +33,7 @@ class Draft:
         self.pins = dict(ledger.pins)
         self.registered = dict(ledger.registered)
         self.lingering = dict(ledger.lingering)
+        self.reclaiming = ledger.reclaiming
         self.unsettled = ledger.unsettled
         self.refusal = ledger.refusal
         self.jumps = ledger.jumps
@@ -57,6 +58,7 @@ class Draft:
             registered=self.registered,
             unsettled=self.unsettled,
             lingering=self.lingering,
+            reclaiming=self.reclaiming,
             refusal=self.refusal,
             jumps=self.jumps,
             lineage=self.lineage,
@@ -87,7 +89,9 @@ class Draft:
     def leave(self, key: str, how: str, evidence: str) -> None:
         """It is gone, for this reason."""
         known = self[key]
-        charge = self.terms.charge(known.sizes()[1]) if known.maybe_present else 0
+        if known.maybe_present and self.terms.capabilities.reclaim_ms:
+            due = self.now.plus(self.terms.capabilities.reclaim_ms)
+            self.reclaiming = (*self.reclaiming, (due, self.terms.charge(known.sizes()[1])))
         if known.attempt is not None:
             self.end(known.attempt, how)
         self.registered.pop(key, None)
@@ -97,7 +101,7 @@ class Draft:
             seen=self.step - 1 if known.surely_resident else known.seen,
             born=known.born,
             last=self.tick - 1 if known.surely_resident else known.last,
-            gone=Departure(how, self.step, self.now, evidence, charge),
+            gone=Departure(how, self.step, self.now, evidence),
             grant=known.grant,
             offered=known.offered,
             kept=known.kept,
@@ -156,7 +160,7 @@ class Draft:
         """Whether a put of this charge may have to evict."""
         caps = self.terms.capabilities
         limit = int(self.terms.geometry.capacity_bytes * caps.watermark)
-        return caps.contiguous or used(self.view(), self.terms).hi + charge > limit
+        return caps.contiguous or not caps.exclusive or used(self.view(), self.terms).hi + charge > limit
 
     # -- leases and recency -----------------------------------------------------------------------------------------------------
 
@@ -178,3 +182,8 @@ class Draft:
         for known in chain:
             lo = max(known.touched.lo, stamp.lo) if surely else known.touched.lo
             self.set(known.key, touched=Span(lo, stamp.hi))
+
+    def touched_by(self, call: str, key: str, *, surely: bool = True) -> None:
+        """A call that met this readable object, and touches by declaration or not."""
+        if call in self.terms.capabilities.touch_calls and not self[key].surely_unreadable:
+            self.touch(key, surely=surely)

@@ -44,7 +44,7 @@ class Oracle:
     def __init__(self, terms: Terms, *, explain: bool = False) -> None:
         self.terms = terms
         self._explain = explain
-        #: What is known now, and what was known right before the last step.
+        #: What is known now, and what was known right before the last step (for drawing: it doubts nothing that was seen).
         self.ledger = Ledger()
         self.before = Ledger()
         #: (requirement, label) -> how often it was really exercised.
@@ -54,7 +54,7 @@ class Oracle:
 
     def feed(self, recorded: Recorded) -> list[Violation]:
         """Judge the next step; the violations that it proves, at most one of each kind."""
-        self.before = age(self.ledger, self.terms, recorded.seen.at)
+        self.before = age(self.ledger, self.terms, recorded.seen.at, background=False)
         found = [*self._judge(recorded), *contract.looks(recorded.seen, self.ledger.step)]
         self.ledger = attrs.evolve(self.ledger, step=self.ledger.step + 1)
         return list({(violation.requirement, violation.kind): violation for violation in reversed(found)}.values())[::-1]

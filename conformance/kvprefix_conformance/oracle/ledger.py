@@ -91,8 +91,6 @@ class Departure:
     step: int
     at: Span
     evidence: str
-    #: Bytes that may still be in use until reclaimed.
-    charge: int = 0
 
 
 @attrs.frozen
@@ -281,6 +279,8 @@ class Ledger:
     unsettled: bool = False
     #: Charges that may still be in use though their object is gone: freed under a transfer (STO-9).
     lingering: Mapping[str, int] = attrs.field(factory=dict)
+    #: Charges of what left, and when at the latest they are given back (``reclaim_ms``).
+    reclaiming: tuple[tuple[Span, int], ...] = ()
     refusal: Refusal | None = None
     #: Steps at which wall time jumped.
     jumps: tuple[int, ...] = ()

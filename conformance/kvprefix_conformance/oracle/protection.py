@@ -135,9 +135,10 @@ def soft_pins_go_last(case: Case) -> Iterator[Violation]:
     for position, victim in enumerate(pass_.victims):
         if not case.before[victim].surely_resident or not soft_counted(case.before, case.terms, victim, surely=True):
             continue
-        gone = set(pass_.victims[:position]) if pass_.ordered else set(pass_.victims)
+        gone = set(pass_.victims[:position]) if pass_.ordered else set()
+        went = set() if pass_.ordered else set(pass_.victims)
         for other in leaves(case, gone):
-            if not soft_counted(case.before, case.terms, other.key, surely=False):
+            if other.key not in went and not soft_counted(case.before, case.terms, other.key, surely=False):
                 yield case.broken(
                     "soft-pin-order",
                     f"{victim} counts as soft-pinned and was evicted while {other.key}, an evictable leaf that does not, was left",
@@ -178,7 +179,10 @@ def seen(case: Case) -> Iterator[Violation]:
     if case.taken or (case.is_put and case.pressed and case.answer is Answer.NO_SPACE):
         for known in case.after:
             if known.surely_resident and case.before[known.key].surely_resident:
-                _note_survivor(case, case.before[known.key])
+                _note_survivor(case, case.before[known.key], shield(case.before, known.key))
+    for reading, known in case.answered:
+        if reading.hit and known.kept is not None:  # where nothing else shows it: read after a pass that might have taken it
+            _note_survivor(case, known, known.kept)
     for victim in case.eviction.victims:
         grant = case.before[victim].grant
         if grant is not None and grant.until.reached(case.before.now):
@@ -190,10 +194,11 @@ def seen(case: Case) -> Iterator[Violation]:
     yield from ()
 
 
-def _note_survivor(case: Case, known: Known) -> None:
-    cover = shield(case.before, known.key)
+def _note_survivor(case: Case, known: Known, cover: Shield) -> None:
     if cover.own:
         case.hit("PRT-1", "a protected object outlived pressure")
+        if known.grant is not None and any(jump > known.grant.step for jump in case.before.jumps):
+            case.hit("PRT-5", "a lease outlived a jump of wall time")
         if known.grant is not None and known.grant.call in LEASE_CALLS and not known.pins:
             case.hit("PRT-3", "an object leased by a read was kept")
         if known.copy is not None and known.copy.options.pin is Pin.HARD:

@@ -24,25 +24,29 @@ def oldest_goes(case: Case) -> Iterator[Violation]:
     for position, victim in enumerate(pass_.victims):
         if not case.before[victim].surely_resident:
             continue  # a deferred object: it goes before all others
-        gone = set(pass_.victims[:position]) if pass_.ordered else set(pass_.victims)
+        gone = set(pass_.victims[:position]) if pass_.ordered else set()
         due = [
             known
-            for known in _rivals(case, case.before[victim], gone)
+            for known in _rivals(case, pass_, case.before[victim], gone)
             if _stamp(case, known).hi < _stamp(case, case.before[victim]).lo
         ]
         if due:
             yield from _blame(case, pass_, case.before[victim], min(due, key=lambda known: _stamp(case, known).hi))
-        elif _rivals(case, case.before[victim], gone):
-            _note(case, case.before[victim], gone)
+        elif _rivals(case, pass_, case.before[victim], gone):
+            _note(case, pass_, case.before[victim], gone)
 
 
-def _rivals(case: Case, victim: Known, gone: set[str]) -> list[Known]:
-    """Leaves that could have gone instead: soft pins go after all others, among themselves in order."""
+def _rivals(case: Case, pass_: Eviction, victim: Known, gone: set[str]) -> list[Known]:
+    """Leaves that could have gone instead: soft pins go after all others, among themselves in order.
+
+    Where the order of a pass is not known, only what was a leaf before it and outlived it counts.
+    """
+    others = {victim.key} if pass_.ordered else set(pass_.victims)
     hard = soft_counted(case.before, case.terms, victim.key, surely=False)
     return [
         known
         for known in leaves(case, gone)
-        if known.key != victim.key and (hard or not soft_counted(case.before, case.terms, known.key, surely=False))
+        if known.key not in others and (hard or not soft_counted(case.before, case.terms, known.key, surely=False))
     ]
 
 
@@ -65,9 +69,9 @@ def _blame(case: Case, pass_: Eviction, victim: Known, due: Known) -> Iterator[V
         yield case.broken("undeclared-touch", because, evidence=pass_.evidence, **text)
 
 
-def _note(case: Case, victim: Known, gone: set[str]) -> None:
+def _note(case: Case, pass_: Eviction, victim: Known, gone: set[str]) -> None:
     """Must-hits: a choice among leaves whose stamps differ, and one that a touch had turned."""
-    rivals = _rivals(case, victim, gone)
+    rivals = _rivals(case, pass_, victim, gone)
     later = [known for known in rivals if _stamp(case, known).lo > _stamp(case, victim).hi]
     if later:
         case.hit("PFX-9", "the oldest of several leaves went")

@@ -93,10 +93,9 @@ def used(ledger: Ledger, terms: Terms) -> Bytes:
             low += terms.charge(smallest)
         if known.maybe_present:
             high += terms.charge(largest)
-        elif known.gone is not None and not known.gone.at.plus(terms.capabilities.reclaim_ms).reached(ledger.now):
-            high += known.gone.charge
     slack = _slack(ledger, terms)
-    return Bytes(max(0, low - slack), high + slack + sum(ledger.lingering.values()))
+    late = sum(charge for due, charge in ledger.reclaiming if not due.reached(ledger.now))
+    return Bytes(max(0, low - slack), high + slack + late + sum(ledger.lingering.values()))
 
 
 def unevictable(ledger: Ledger, terms: Terms, key: str, parent: Parent) -> Bytes:

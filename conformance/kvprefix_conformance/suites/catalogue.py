@@ -34,6 +34,11 @@ class Check:
     #: Units that fill the store, for a script.
     units: int = 6
 
+    @property
+    def gentle(self) -> bool:
+        """Whether it may run on a store that others use too: it stores a handful of small values and empties nothing."""
+        return not isinstance(self.drive, str) and self.drive in _GENTLE
+
 
 def _machine(name: str, profile: str, doc: str, requirements: str, fits: Fits = _always) -> Check:
     return Check(CheckInfo(f"{profile}/machine", profile, tuple(requirements.split()), "machine", doc), name, fits)
@@ -90,8 +95,8 @@ _OBJECT_STORE = [
     _script("object-store", object_store.round_trip, "STO-1 STO-3 STO-4 STO-6 STO-9"),
     _script("object-store", object_store.duplicates, "STO-2 STO-1 STO-6"),
     _script("object-store", object_store.hostile_keys, "STO-10", fits=_keeps_bytes),
-    _script("object-store", object_store.two_phase, "STO-5 STO-4 STO-9", "put_begin put_commit put_abort"),
-    _script("object-store", object_store.dead_writer, "STO-5", "put_begin put_commit put_abort advance"),
+    _script("object-store", object_store.two_phase, "STO-5 STO-4 STO-6 STO-9", "put_begin put_commit put_abort"),
+    _script("object-store", object_store.dead_writer, "STO-5 STO-6", "put_begin put_commit put_abort advance"),
     _script("object-store", object_store.edge_sizes, "STO-7 STO-3 STO-6"),
     _script("object-store", object_store.refusals, "STO-7 STO-4 PFX-6"),
     _script("object-store", object_store.accounting, "STO-6"),
@@ -175,10 +180,24 @@ _PREFIX_INDEX = [
     _machine("index", "prefix-index", "Random stores, lookups and removals on a forest; no bytes are read.", "PFX-4 EVT-1"),
 ]
 
+_GENTLE: frozenset[Script] = frozenset(
+    {
+        object_store.round_trip, object_store.duplicates, object_store.hostile_keys, object_store.two_phase,
+        object_store.dead_writer, object_store.batches, object_store.from_another_client, object_store.undeclared_options,
+        protected_store.lease_deadline, protected_store.read_after_longer_lease, protected_store.reads_that_lease,
+        protected_store.walks_that_lease, protected_store.absent_and_pending, protected_store.lease_of_a_child,
+        eviction_safe.holes, eviction_safe.removal_with_children, eviction_safe.removal_with_open_child,
+        prefix_aware.out_of_order, prefix_aware.deferred, prefix_aware.deferred_removed, prefix_aware.open_parent,
+        prefix_aware.cycles, prefix_aware.other_namespace, prefix_aware.removal_leaves_no_orphan, prefix_aware.index,
+    }
+)  # fmt: skip
+
 CHECKS: tuple[Check, ...] = (*_OBJECT_STORE, *_PROTECTED_STORE, *_EVICTION_SAFE, *_PREFIX_AWARE, *_PREFIX_INDEX)
 
 
 def needs_missing(check: Check, offered: frozenset[str], caps: Capabilities) -> Sequence[str]:
     """Why a check does not run here: calls and hooks that are missing, or what is not declared; empty if it does."""
     missing = [call for call in check.info.needs if call not in offered]
+    if not caps.exclusive and not check.gentle:
+        missing.append("a store of its own (the backend is not exclusive)")
     return missing or ([] if check.fits(caps) else ["what it is about is not declared"])

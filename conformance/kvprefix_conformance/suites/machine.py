@@ -9,13 +9,13 @@ draws a tape of bytes, and choices are read from it.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity
 from hypothesis import strategies as st
-from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from kvprefix_conformance.suites.moves import Move, Scene, moves_of
@@ -23,6 +23,8 @@ from kvprefix_conformance.suites.world import Block, Run
 
 #: Moves per example. A move is one to a few steps.
 MOVES_PER_EXAMPLE = 30
+#: Where newer versions of Hypothesis collect constants from local code.
+_PROVIDERS = "hypothesis.internal.conjecture.providers"
 #: More choices than any move makes; a tape that runs out begins again.
 _TAPE = st.binary(min_size=12, max_size=12)
 
@@ -134,13 +136,12 @@ def _same_draws_everywhere() -> Iterator[None]:
     Newer versions mix such constants into what they draw, and write them below .hypothesis; a seed would mean something else in
     each checkout. There is no setting for it.
     """
-    collect = getattr(providers, "_get_local_constants", None)
-    nothing = getattr(providers, "Constants", None)
-    if collect is None or nothing is None:
+    inside = vars(sys.modules[_PROVIDERS]) if _PROVIDERS in sys.modules else {}
+    if not {"_get_local_constants", "Constants"} <= inside.keys():
         yield
         return
-    vars(providers)["_get_local_constants"] = nothing
+    collect, inside["_get_local_constants"] = inside["_get_local_constants"], inside["Constants"]
     try:
         yield
     finally:
-        vars(providers)["_get_local_constants"] = collect
+        inside["_get_local_constants"] = collect

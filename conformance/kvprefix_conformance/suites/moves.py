@@ -286,7 +286,8 @@ def to_deadline(scene: Scene) -> None:
     if not run.real_clock:
         ends += [a.begun.hi + run.caps.pending_timeout_ms for a in run.ledger.attempts.values() if not a.ended]
         ends += [known.begun.hi + run.caps.defer_deadline_ms for known in run.ledger if Phase.DEFERRED in known.may]
-    ahead = sorted({end - now.lo for end in ends if end > now.hi})
+    longest = 3_000 if run.real_clock else max(ends, default=0)
+    ahead = sorted({end - now.lo for end in ends if now.hi < end <= now.lo + longest})
     if ahead:
         run.wait(scene.pick(ahead) + scene.pick((-1, 0, 0, 1)))
 

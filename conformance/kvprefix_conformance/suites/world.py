@@ -20,6 +20,8 @@ from kvprefix_conformance.session import Session
 
 #: Values are never shorter than this (where the store allows it), so that a foreign value is seen as one.
 SHORTEST_VALUE_BYTES = 16
+#: On a store that others use too, a value is this small a part of it.
+SHARED_UNITS = 4096
 
 
 @attrs.frozen
@@ -27,7 +29,13 @@ class Sizes:
     """Value sizes in units: ``units`` objects of one unit fill the store."""
 
     geometry: Geometry
-    units: int
+    wanted: int
+
+    @property
+    def units(self) -> int:
+        """As many as wanted, or as many of the smallest objects as fit."""
+        geometry = self.geometry
+        return max(1, min(self.wanted, geometry.capacity_bytes // geometry.charge(max(1, geometry.min_value_bytes))))
 
     @property
     def unit_bytes(self) -> int:
@@ -234,7 +242,9 @@ class Run:
             self.session.do("match", chain=chain, **({"start": start} if start else {}))
 
     def look(self, blocks: Iterable[Block]) -> None:
-        """A checkpoint: every block looked at, with the call that has the least effect."""
+        """A checkpoint: every block looked at, with the call that has the least effect; none where the hook resident sees all."""
+        if self.offers("resident") and not self.offers("probe"):
+            return
         op = "probe" if self.offers("probe") else "exists"
         for block in blocks:
             self.session.do(op, key=block.key)
