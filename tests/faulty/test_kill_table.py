@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from known_holes import UNKILLED
 
 from kvprefix_conformance.faulty import FAULTS, find_fault
 from kvprefix_conformance.faulty.killtable import kill
@@ -16,7 +17,9 @@ PROFILES = {"object-store", "protected-store", "eviction-safe", "prefix-aware", 
 
 
 @pytest.mark.parametrize("name", [fault.name for fault in FAULTS])
-def test_the_suite_fails_the_fault_on_its_requirement(name: str) -> None:
+def test_the_suite_fails_the_fault_on_its_requirement(name: str, request: pytest.FixtureRequest) -> None:
+    if name in UNKILLED:
+        request.applymarker(pytest.mark.xfail(reason=UNKILLED[name], strict=True))
     row = kill(find_fault(name))
     assert row.killed, row.because
     assert row.scenario is not None

@@ -55,6 +55,8 @@ def kill(fault: Fault, seed: int = DEFAULT_SEED, examples: int = EXAMPLES) -> Ki
 def _run(fault: Fault, seed: int, examples: int) -> Kill:
     target = Target(fault.name, fault.open, f"fault:{fault.name}")
     report = runner.run(target, Plan(requirements=(fault.requirement,), seed=seed, examples=examples))
+    if report.interrupted:  # an interrupted run shows nothing, and whoever interrupted wants it to end
+        raise KeyboardInterrupt(report.interrupted)
     result = next((each for each in report.results if each.requirement == fault.requirement), None)
     failed = result is not None and result.verdict is Verdict.FAIL and report.exit_code == 1
     scenario = result.scenario if failed and result is not None else None

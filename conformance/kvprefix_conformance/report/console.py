@@ -52,7 +52,7 @@ MEANINGS: Mapping[int, str] = {
 
 def make_console(*, stderr: bool = False, color: bool = True) -> Console:
     """A console that prints what it is given and nothing cleverer. On no terminal it is WIDTH columns wide."""
-    console = Console(stderr=stderr, no_color=not color, markup=False, emoji=False, highlight=False)
+    console = Console(stderr=stderr, no_color=None if color else True, markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
     return console

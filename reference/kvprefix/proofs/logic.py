@@ -15,7 +15,7 @@ from kvprefix.errors import MissingDependencyError
 try:
     import z3
 except ImportError as missing:  # pragma: no cover - depends on the environment
-    raise MissingDependencyError("The proofs need z3.", "Install it: pip install 'kvprefix[proof]'.") from missing
+    raise MissingDependencyError("The proofs need z3.", "pip install 'kvprefix[proof]', or EXTRAS=proof ./run ...") from missing
 
 #: z3 is untyped; its terms are Any for the type checker.
 Term = Any
