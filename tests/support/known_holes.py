@@ -1,4 +1,4 @@
-"""What the suite does not get right yet: faults that survive it, and one that is not minimised. Each turns red when it is mended."""
+"""What the suite does not get right yet: surviving faults, and one not minimised. Each turns red when it is mended."""
 
 from __future__ import annotations
 
